@@ -1,0 +1,51 @@
+"""cpump: train PyTorch models on several CPU cores from a notebook, and see how your machine scales.
+
+Importing this package needs the standard library alone; each public name brings its module when it is first used.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "launcher": ["launch"],
+    "reporting": ["report"],
+    "terminal": ["main"],
+    "machine": ["cores", "threads_per_worker"],
+    "scaling": ["sweep", "load_sweep"],
+    "data": ["digits"],
+    "prediction": ["predict"],
+    "listing": ["show"],
+    "checks": ["check", "hint"],
+    "errors": ["CpumpError", "LaunchError", "WorkerError", "RunStopped"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError("module 'cpump_kit' has no attribute {!r}".format(name))
+    value = getattr(importlib.import_module("." + _HOME[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_HOME))
+
+
+def _launches_later():
+    """True where a launch is likely: not on the kit's command line, not under torchrun, not in a child process."""
+    command = getattr(sys, "orig_argv", [])
+    child = any(word.startswith("from multiprocessing.") for word in command)
+    return sys.argv[:1] != ["-m"] and not child and "RANK" not in os.environ and importlib.util.find_spec("torch")
+
+
+if _launches_later():
+    from .processes import warm
+
+    warm()

@@ -1,0 +1,74 @@
+"""`launch`: check the request, then hand back a `Run` that does it."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from . import carry, processes, script, worker
+from .errors import LaunchError
+from .frontend import in_notebook
+from .machine import threads_per_worker
+from .run import Run
+from .supervisor import Request
+
+# Every library with a thread pool of its own reads one of these when it is loaded.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def launch(what: str | Path | Callable, nprocs: int = 1, *, threads: int | None = None,
+           start_method: str | None = None, show: bool = True, **arguments) -> Run:
+    """Run `train(rank, world_size, **arguments)` in `nprocs` worker processes. Returns at once.
+
+    what          a script's path (its `train`, or "path.py:function"), or a function, also one of the notebook
+    nprocs        the world size
+    threads       intra-op threads of each worker; by default OMP_NUM_THREADS if you have set it, or else the usable
+                  cores divided by nprocs (more threads than cores is the commonest reason for a slow run)
+    start_method  "forkserver" (Linux's default here), "spawn" (elsewhere) or "fork" (unsafe after any computation)
+    show          in a notebook, show the live view under the cell
+
+    The script is read afresh on each launch. Tensors, modules, locks and barriers among the arguments travel by
+    handle, so they are the same memory here and in every worker. Raises LaunchError, before a process starts, if
+    the request cannot work.
+    """
+    if worker.inside:
+        raise LaunchError("a worker loaded this script and came upon a launch: put it under the main guard, "
+                          'if __name__ == "__main__":')
+    target = script.find(what)
+    nprocs = script.whole_number("nprocs", nprocs)
+    threads = script.whole_number("threads", threads) if threads is not None else _default_threads(nprocs)
+    method = processes.check_start_method(start_method)
+    script.check_arguments(target, arguments)
+    calls, files = _pack(target, arguments, nprocs)
+    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
+    run = Run(Request(target, nprocs, threads, method, calls, _cells(files), environment))
+    if show and in_notebook():
+        from .live import show as show_live
+
+        show_live(run)
+    return run
+
+
+def _default_threads(nprocs: int) -> int:
+    yours = os.environ.get("OMP_NUM_THREADS", "")
+    return int(yours) if yours.isdigit() and int(yours) > 0 else threads_per_worker(nprocs)
+
+
+def _pack(target: script.Target, arguments: dict, nprocs: int) -> tuple[list[bytes], set[str]]:
+    try:
+        packed = [carry.pack((target.call, arguments)) for _ in range(nprocs)]
+    except Exception as error:
+        for name, value in arguments.items():
+            carry.check_travels(f"the argument {name}", value)
+        if target.call is not None:
+            carry.check_travels(f"the function {target.name}", target.call)
+        raise LaunchError(f"the arguments cannot be sent to a worker process: {error}") from None
+    return [call for call, _ in packed], set().union(*(files for _, files in packed))
+
+
+def _cells(files: set[str]) -> dict[str, str]:
+    """The text of those that are notebook cells, so that a worker's traceback can show their lines."""
+    return {file: "".join(linecache.cache[file][2]) for file in files
+            if file in linecache.cache and not os.path.exists(file)}

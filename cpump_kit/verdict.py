@@ -1,0 +1,115 @@
+"""How a run ended, in one clear sentence: which rank failed first, why, and at which line of the script."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+
+from .events import Done, Failed
+
+# What gloo and torch's store say in a rank whose peer has gone.
+LOST_PEER = re.compile(
+    r"connection (closed|reset|was likely closed|refused)|broken pipe|remote peer|DistNetworkError|DistStoreError"
+    r"|timed out waiting|wait timeout|recvValue failed|sendBytes failed|socketpair", re.IGNORECASE)
+SIGNALS = {
+    "SIGKILL": "most often by the system because memory ran out",
+    "SIGSEGV": "a fault in compiled code",
+    "SIGBUS": "most often because /dev/shm is full",
+    "SIGABRT": "compiled code gave up",
+}
+ORDER = {"exception": 0, "exit": 1, "signal": 2, "silent exit": 3, "interrupt": 4, "lost peer": 5}
+
+
+@dataclass
+class Outcome:
+    """What is known of one rank's end: its last event if one came, its exit code if it has ended by itself."""
+
+    rank: int
+    event: Done | Failed | None = None
+    exitcode: int | None = None
+    ended_ns: int | None = None
+    ended_by_us: bool = False
+
+    @property
+    def over(self) -> bool:
+        """True once nothing more is to come from this rank."""
+        return self.event is not None or self.exitcode is not None
+
+    @property
+    def kind(self) -> str | None:
+        """The class of this rank's failure, or None if it has not failed of itself."""
+        if isinstance(self.event, Failed):
+            if self.event.kind == "exception" and LOST_PEER.search(self.event.error):
+                return "lost peer"
+            return self.event.kind
+        if self.event is not None or self.exitcode is None or self.ended_by_us:
+            return None
+        return "signal" if self.exitcode < 0 else "silent exit"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    rank: int
+    sentence: str
+    traceback: str | None
+
+
+def decide(outcomes: list[Outcome], script: str) -> Verdict | None:
+    """The verdict on a run, or None while no rank has failed.
+
+    A user's exception outranks a signal, a signal outranks a lost peer, then the earlier one counts: a rank whose
+    peer dies often notices before the launcher has heard why.
+    """
+    failed = [outcome for outcome in outcomes if outcome.kind is not None]
+    if not failed:
+        return None
+    first = min(failed, key=lambda outcome: (ORDER[outcome.kind], _time(outcome)))
+    sentence = _sentence(first, script)
+    for said, ranks in _others(first, failed).items():
+        sentence += f" ({_ranks(ranks)} {said}.)"
+    traceback = first.event.traceback if isinstance(first.event, Failed) else None
+    return Verdict(first.rank, sentence, traceback)
+
+
+def _others(first: Outcome, failed: list[Outcome]) -> dict[str, list[int]]:
+    """The other failed ranks by what is to be said of them."""
+    groups: dict[str, list[int]] = {}
+    for outcome in failed:
+        if outcome is first:
+            continue
+        if outcome.kind == "lost peer":
+            said = "lost contact, as a consequence"
+        elif isinstance(outcome.event, Failed) and isinstance(first.event, Failed):
+            said = "failed too, " + ("in the same way" if outcome.event.error == first.event.error
+                                     else f"with {outcome.event.error}")
+        else:
+            said = "ended too"
+        groups.setdefault(said, []).append(outcome.rank)
+    return groups
+
+
+def _time(outcome: Outcome) -> int:
+    return outcome.event.monotonic_ns if isinstance(outcome.event, Failed) else outcome.ended_ns or 0
+
+
+def _sentence(outcome: Outcome, script: str) -> str:
+    who = f"Rank {outcome.rank}"
+    if isinstance(outcome.event, Failed):
+        where = f" at {outcome.event.where}" if outcome.event.where else f" in {script}"
+        if outcome.kind == "exit":
+            return f"{who} left the training with sys.exit{where}: {outcome.event.error}."
+        if outcome.kind == "interrupt":
+            return f"{who} was interrupted{where}."
+        if outcome.kind == "lost peer":
+            return f"{who} lost contact with another rank{where}: {outcome.event.error}"
+        return f"{who} failed{where}: {outcome.event.error}"
+    if outcome.kind == "signal":
+        name = signal.Signals(-outcome.exitcode).name
+        why = f", {SIGNALS[name]}" if name in SIGNALS else ""
+        return f"{who} of {script} was ended by {name}{why}."
+    return f"{who} of {script} ended by itself with exit code {outcome.exitcode} before {script} had returned."
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"Rank {ranks[0]}" if len(ranks) == 1 else f"Ranks {', '.join(map(str, ranks))}"
