@@ -40,9 +40,10 @@ def __dir__():
 
 def _launches_later():
     """True where a launch is likely: not on the kit's command line, not under torchrun, not in a child process."""
-    command = getattr(sys, "orig_argv", [])
-    child = any(word.startswith("from multiprocessing.") for word in command)
-    return sys.argv[:1] != ["-m"] and not child and "RANK" not in os.environ and importlib.util.find_spec("torch")
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    command_line = program == "-m" or program.partition(".")[0] == "cpump"
+    child = any(word.startswith("from multiprocessing.") for word in getattr(sys, "orig_argv", []))
+    return not command_line and not child and "RANK" not in os.environ and importlib.util.find_spec("torch")
 
 
 if _launches_later():

@@ -9,6 +9,8 @@ through its resource sharer instead. Up: everything by value, since the worker i
 from __future__ import annotations
 
 import io
+import linecache
+import os
 import pickle
 import sys
 from collections import ChainMap
@@ -19,26 +21,29 @@ from types import CodeType
 import cloudpickle
 
 from .errors import LaunchError
+from .notebook import cell_name
 
 
 class _Pickler(cloudpickle.Pickler):
     """cloudpickle for code, multiprocessing's own reducers (torch registers its tensors there) for handles.
 
-    `files` collects the file names of all code that goes by value.
+    `cells` collects the text of the notebook cells whose code goes by value, by the name that tracebacks show.
     """
 
     def __init__(self, file):
-        self.files: set[str] = set()
+        self.cells: dict[str, str] = {}
         # Set before __init__, which is when the pickler looks for it.
         self.dispatch_table = ChainMap({CodeType: self._code}, reduction.ForkingPickler._extra_reducers,
                                        cloudpickle.Pickler.dispatch_table)
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
 
     def _code(self, code: CodeType):
-        self.files.add(code.co_filename)
+        file, name = code.co_filename, cell_name(code.co_filename)
+        if file in linecache.cache and not os.path.exists(file):
+            self.cells[name] = "".join(linecache.cache[file][2])
         make, parts = cloudpickle.Pickler.dispatch_table[CodeType](code)
-        # cloudpickle drops the file's name, which a traceback needs.
-        return make, tuple(code.co_filename if part == "<dynamic-code>" else part for part in parts)
+        # cloudpickle 3.1 drops the file's name, which a traceback needs.
+        return make, tuple(name if part in (file, "<dynamic-code>") else part for part in parts)
 
 
 class _RunningWorker:
@@ -75,17 +80,17 @@ class _Nobody(_RunningWorker):
         return handle
 
 
-def pack(thing) -> tuple[bytes, set[str]]:
-    """Pickle `thing` for one worker; also the names of the files whose code went along by value.
+def pack(thing) -> tuple[bytes, dict[str, str]]:
+    """Pickle `thing` for one worker; also the text of the notebook cells whose code went along, by name.
 
     Handles can be received once, so pack afresh for each rank.
     """
     file = io.BytesIO()
-    files = _dump(thing, file, _RunningWorker())
-    return file.getvalue(), files
+    cells = _dump(thing, file, _RunningWorker())
+    return file.getvalue(), cells
 
 
-def _dump(thing, file, receiver) -> set[str]:
+def _dump(thing, file, receiver) -> dict[str, str]:
     before = get_spawning_popen()
     set_spawning_popen(receiver)
     try:
@@ -93,7 +98,7 @@ def _dump(thing, file, receiver) -> set[str]:
         pickler.dump(thing)
     finally:
         set_spawning_popen(before)
-    return pickler.files
+    return pickler.cells
 
 
 def unpack(data: bytes):

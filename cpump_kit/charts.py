@@ -115,7 +115,7 @@ def _draw_losses(axes: Axes, losses: Curves) -> None:
         name = "mean" if apart else f"mean of {len(losses)} ranks (thin: each)"
         axes.plot(x, y, color=INK, linewidth=2.2, label=name)
     axes.set_ylim(bottom=0 if min(min(y) for _, y in drawn.values()) >= 0 else None)
-    axes.set_xlim(0, max(max(x) for x, _ in drawn.values()))
+    axes.set_xlim(0, max(max(x) for x, _ in drawn.values()) or 1)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
     if not alone:

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 
 from .events import Place
-from .tracebacks import KIT, short_name
+from .tracebacks import KIT, in_library, short_name
 
 # The functions of torch.distributed that wait for other ranks.
 COLLECTIVES = {
@@ -26,7 +26,7 @@ def place(rank: int, script: str | None, cells: set[str]) -> Place:
     line, waits_in, kind = "", "", ""
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
-        if file == script or file in cells or (script is None and file.startswith(KIT) is False and not _library(file)):
+        if file == script or file in cells or (script is None and not file.startswith(KIT) and not in_library(file)):
             line = f"{short_name(file)}, line {frame.f_lineno}, in {name}"
             break
         found = _wait(file, name)
@@ -34,10 +34,6 @@ def place(rank: int, script: str | None, cells: set[str]) -> Place:
             waits_in, kind = name, found
         frame = frame.f_back
     return Place(rank, line, waits_in, kind)
-
-
-def _library(file: str) -> bool:
-    return "site-packages" in file or file.startswith((sys.base_prefix, "<frozen"))
 
 
 def _wait(file: str, name: str) -> str:

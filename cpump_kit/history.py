@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .events import Reports
+from .style import count
 
 LIMIT = 2**16  # records kept for each rank: half a megabyte a name, and far more than a screen has pixels
 WINDOW = 2.0  # seconds over which the recent speed is taken
@@ -149,4 +150,4 @@ class History(Sequence):
 
     def __repr__(self) -> str:
         kept = f", one in {self.thinned} kept (the totals are exact)" if self.thinned > 1 else ""
-        return f"<History: {len(self):,} reports of {len(self._ranks)} ranks{kept}>"
+        return f"<History: {len(self):,} reports of {count(len(self._ranks), 'rank')}{kept}>"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from . import carry, processes, script, worker
 from .errors import LaunchError
-from .frontend import in_notebook
-from .machine import threads_per_worker
-from .run import Run
+from .machine import cores, threads_per_worker
+from .notebook import in_notebook
+from .run import Run, runs_in_progress
+from .style import count
 from .supervisor import Request
 
 # Every library with a thread pool of its own reads one of these when it is loaded.
@@ -19,7 +19,8 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 def launch(what: str | Path | Callable, nprocs: int = 1, *, threads: int | None = None,
-           start_method: str | None = None, show: bool = True, **arguments) -> Run:
+           start_method: str | None = None, show: bool = True, silence: float = 10.0, timeout: float | None = None,
+           **arguments) -> Run:
     """Run `train(rank, world_size, **arguments)` in `nprocs` worker processes. Returns at once.
 
     what          a script's path (its `train`, or "path.py:function"), or a function, also one of the notebook
@@ -28,6 +29,8 @@ def launch(what: str | Path | Callable, nprocs: int = 1, *, threads: int | None 
                   cores divided by nprocs (more threads than cores is the commonest reason for a slow run)
     start_method  "forkserver" (Linux's default here), "spawn" (elsewhere) or "fork" (unsafe after any computation)
     show          in a notebook, show the live view under the cell
+    silence       seconds without a report after which the view says where each rank is
+    timeout       seconds after which the run is ended, with that as its error; by default it may take for ever
 
     The script is read afresh on each launch. Tensors, modules, locks and barriers among the arguments travel by
     handle, so they are the same memory here and in every worker. Raises LaunchError, before a process starts, if
@@ -41,9 +44,10 @@ def launch(what: str | Path | Callable, nprocs: int = 1, *, threads: int | None 
     threads = script.whole_number("threads", threads) if threads is not None else _default_threads(nprocs)
     method = processes.check_start_method(start_method)
     script.check_arguments(target, arguments)
-    calls, files = _pack(target, arguments, nprocs)
+    calls, cells = _pack(target, arguments, nprocs)
     environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
-    run = Run(Request(target, nprocs, threads, method, calls, _cells(files), environment))
+    notes = _notes(nprocs, threads, method)
+    run = Run(Request(target, nprocs, threads, method, calls, cells, environment, notes, silence, timeout))
     if show and in_notebook():
         from .live import show as show_live
 
@@ -56,7 +60,21 @@ def _default_threads(nprocs: int) -> int:
     return int(yours) if yours.isdigit() and int(yours) > 0 else threads_per_worker(nprocs)
 
 
-def _pack(target: script.Target, arguments: dict, nprocs: int) -> tuple[list[bytes], set[str]]:
+def _notes(nprocs: int, threads: int, method: str) -> tuple[str, ...]:
+    """What the reader should know of this run's timings or safety, a line each."""
+    notes, usable = [], cores().usable
+    if nprocs * threads > usable:
+        notes.append(f"{count(nprocs, 'process')} with {count(threads, 'thread')} each share "
+                     f"{count(usable, 'usable core')}: they push each other aside.")
+    for other in runs_in_progress():
+        notes.append(f"{other} is still training: the timings of both runs will suffer.")
+    if method == "fork":
+        notes.append("fork copies this process without its threads: if PyTorch has computed anything here before, "
+                     "the workers can hang.")
+    return tuple(notes)
+
+
+def _pack(target: script.Target, arguments: dict, nprocs: int) -> tuple[list[bytes], dict[str, str]]:
     try:
         packed = [carry.pack((target.call, arguments)) for _ in range(nprocs)]
     except Exception as error:
@@ -65,10 +83,4 @@ def _pack(target: script.Target, arguments: dict, nprocs: int) -> tuple[list[byt
         if target.call is not None:
             carry.check_travels(f"the function {target.name}", target.call)
         raise LaunchError(f"the arguments cannot be sent to a worker process: {error}") from None
-    return [call for call, _ in packed], set().union(*(files for _, files in packed))
-
-
-def _cells(files: set[str]) -> dict[str, str]:
-    """The text of those that are notebook cells, so that a worker's traceback can show their lines."""
-    return {file: "".join(linecache.cache[file][2]) for file in files
-            if file in linecache.cache and not os.path.exists(file)}
+    return [call for call, _ in packed], packed[0][1]

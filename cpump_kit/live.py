@@ -59,7 +59,7 @@ class RunView:
         return live_page.page(
             f"{run.state}: {self.name}", self._progress(share, left), share,
             f'<div class="cols"><div>{plot}</div><div>{live_page.rank_table(ranks)}{cores}</div></div>'
-            f"{live_page.printed(run.output)}", hint)
+            f"{live_page.standstill(run.standstill)}{live_page.printed(run.output)}", hint)
 
     def _progress(self, share: float | None, left: float | None) -> str:
         run = self._run

@@ -41,7 +41,8 @@ STYLE = f"""<style>
   stroke: var(--jp-border-color2, #bbb)} .cpump svg .mean {stroke: var(--jp-ui-font-color0, #000)}
 .cpump svg text {fill: var(--jp-ui-font-color1, #222); font-size: 13px}
 .cpump pre {margin: 6px 0 0; padding: 6px 8px; font: 13px/1.4 var(--jp-code-font-family, monospace);
-  background: var(--jp-layout-color2, #eee); overflow: hidden; white-space: pre; color: inherit}
+  background: var(--jp-layout-color2, #eee); color: inherit; white-space: pre-wrap;
+  overflow-wrap: anywhere}
 </style>"""
 
 
@@ -88,6 +89,11 @@ def core_table(percents: Sequence[float]) -> str:
     rows = "".join(f'<tr><td>core {core}</td><td class="wide">{bar(use / 100, "core")}</td>'
                    f'<td class="n">{percent(use / 100)}</td></tr>' for core, use in enumerate(percents))
     return f"<table><tr><th>use of each core</th><th></th><th></th></tr>{rows}</table>"
+
+
+def standstill(text: str | None) -> str:
+    """Where each rank waits, while one has not been heard for long."""
+    return f"<pre>{escape(text)}</pre>" if text else ""
 
 
 def printed(lines: Sequence[tuple[int, str]], last: int = LINES) -> str:

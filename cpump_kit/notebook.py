@@ -6,6 +6,11 @@ import sys
 from dataclasses import dataclass
 
 
+def in_notebook() -> bool:
+    """True inside a Jupyter kernel."""
+    return getattr(_shell(), "kernel", None) is not None
+
+
 def has_page() -> bool:
     """True if a person's browser shows this cell, so that widgets and buttons make sense.
 
@@ -16,6 +21,12 @@ def has_page() -> bool:
         return True
     kernel = getattr(_shell(), "kernel", None)
     return kernel is not None and bool(kernel.get_parent("shell").get("metadata"))
+
+
+def cell_name(file: str) -> str:
+    """"cell [12]" for the file name under which IPython compiled that cell; another name comes back as it is."""
+    names = getattr(getattr(_shell(), "compile", None), "_filename_map", {})
+    return f"cell [{names[file]}]" if file in names else file
 
 
 def show_both(text: str, html: str) -> None:

@@ -55,3 +55,12 @@ class Output:
         """The lines after the first `count`, as far as they are kept."""
         new = min(self.count - count, len(self.lines))
         return list(self.lines)[len(self.lines) - new:] if new > 0 else []
+
+    def last_words(self, rank: int) -> str:
+        """The end of what the rank printed, in full."""
+        try:
+            with self.files[rank].open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - AT_ONCE))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from .frontend import in_notebook
-from .picture import Picture
+from .notebook import in_notebook
+from .picture import Picture, drawing
 
 if TYPE_CHECKING:
     from .notebook import Shown
@@ -86,7 +86,7 @@ class Panel:
         # From 0 on the front end counts the box's views there, and tells when a page is opened or closed.
         box._view_count = 0
         box.observe(self._on_views, "_view_count")
-        self._told, self._watched = False, True
+        self._watched = True  # until it has told
         return box
 
     def _on_stop(self, _) -> None:
@@ -94,7 +94,7 @@ class Panel:
         self._work.stop()
 
     def _on_views(self, change) -> None:
-        self._told, self._watched = True, change["new"] > 0
+        self._watched = change["new"] > 0
 
     def follow(self) -> None:
         """Look, and draw if anybody can see it, until the work has ended; then leave the picture."""
@@ -110,7 +110,8 @@ class Panel:
                     self._draw()
                 pause = max(EVERY, (time.thread_time() - spent) / SHARE)
         finally:
-            self._leave_picture()
+            with drawing:
+                self._leave_picture()
 
     def _draw(self) -> None:
         blocked = self._work.blocking
@@ -129,5 +130,6 @@ class Panel:
             self._below.update({**html, "text/html": words.html + picture.in_words()}, raw=True)
         if self._box is not None:
             for widget in (self._box, self._html, self._stop):
-                widget.layout.close()
-                widget.close()
+                for part in (widget, widget.layout, getattr(widget, "style", None)):
+                    if part is not None:
+                        part.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+drawing = threading.Lock()  # held while a picture is drawn in the background, so that no measurement starts beside it
 SHARPNESS = 1.6  # pixels of the file for each pixel on the page, so that a projector shows clean letters
 
 

@@ -123,6 +123,18 @@ def kill(worker: Worker) -> None:
         worker.process.kill()
 
 
+def peak_memory(worker: Worker) -> int | None:
+    """The most memory in bytes that the process has held at once until now; None if it cannot be seen."""
+    try:
+        # Linux keeps the peak itself; elsewhere it is the use now, and the caller keeps asking.
+        for line in Path(f"/proc/{worker.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+        return psutil.Process(worker.process.pid).memory_info().rss
+    except (OSError, psutil.Error):
+        return None
+
+
 def _descendants(pid: int) -> list[psutil.Process]:
     try:
         return psutil.Process(pid).children(recursive=True)

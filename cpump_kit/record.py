@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .events import Done, Failed, Place, Reports, Started
+from .hang import Where, where
 from .history import RankHistory
 from .output import Output
 from .verdict import Outcome
@@ -39,12 +40,16 @@ class Record:
         self.histories = [RankHistory() for _ in range(nprocs)]
         self.outcomes = [Outcome(rank) for rank in range(nprocs)]
         self.started: set[int] = set()
+        self.heard: dict[int, float] = {}  # when each rank last reported, or started
         self.places: dict[int, Place] = {}  # the newest answers to WHERE
+        self.standstill: str | None = None  # where the ranks are, while one has not been heard for long
         self.output = Output(folder, nprocs)
 
     def take(self, rank: int, event: Started | Reports | Place | Done | Failed) -> None:
         """Note what a worker has said."""
         with self.lock:
+            if isinstance(event, (Reports, Started)):
+                self.heard[rank] = time.monotonic()
             if isinstance(event, Reports):
                 self.histories[rank].add(event, self.launched)
             elif isinstance(event, Place):
@@ -69,3 +74,8 @@ class Record:
         return RankStatus(
             rank, state, history.steps, int(history.samples), None if history.total is None else int(history.total),
             history.samples_per_second, history.last.get("loss"))
+
+    def where(self) -> Where:
+        """Where the ranks said that they are, and what it means."""
+        states = [self.status(rank).state for rank in range(len(self.outcomes))]
+        return where(states, [self.places.get(rank) for rank in range(len(states))])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from .errors import RunStopped, WorkerError
+from .hang import Where
 from .history import History
 from .record import RankStatus, Record
 from .supervisor import Request, Supervisor
@@ -23,11 +24,13 @@ class Run:
     """A run of a script in worker processes, from `launch` on. Everything here may be read at any time.
 
     script, nprocs, threads   what runs, the number of ranks, the intra-op threads of each
+    notes                     what the reader should know of its timings or safety, a line each
     folder                    holds what each rank printed (rank0.log, ...); it goes when this object goes
     """
 
     def __init__(self, request: Request):
         self.script, self.nprocs, self.threads = request.target.name, request.nprocs, request.threads
+        self.notes = request.notes
         self.folder = Path(tempfile.mkdtemp(prefix="cpump-"))  # readable by this user alone
         self._record = Record(request.nprocs, self.folder)
         self._ended, self._callbacks = threading.Event(), []
@@ -109,6 +112,28 @@ class Run:
         """End the run. The workers are asked, and ended a second later if they are still there. Returns at once."""
         self._supervisor.stop()
 
+    def where(self, timeout: float = 1.0) -> Where:
+        """Where each rank is now, by the script's line, and what it usually means if they get no further.
+
+        Prints as a line a rank. Waits at most `timeout` seconds for the answers.
+        """
+        with self._record.lock:
+            self._record.places.clear()
+        self._supervisor.ask_where()
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and not self._ended.is_set():
+            with self._record.lock:
+                if all(rank.rank in self._record.places for rank in self.ranks if rank.state == "training"):
+                    break
+            time.sleep(0.01)
+        with self._record.lock:
+            return self._record.where()
+
+    @property
+    def standstill(self) -> str | None:
+        """While a rank has not reported for long: where all of them are, and what it usually means. Else None."""
+        return self._record.standstill
+
     @property
     def blocking(self) -> bool:
         """True while somebody waits in `results` or `wait`, so that a notebook's kernel takes no messages."""
@@ -182,6 +207,11 @@ class Run:
 
 
 _runs: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+def runs_in_progress() -> list[str]:
+    """The names of the runs of this process that have not ended."""
+    return [run.script for run in _runs if not run.wait(0)]
 
 
 @atexit.register

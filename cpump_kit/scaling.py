@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from . import script, sweep_data, worker
 from .errors import CpumpError, LaunchError, WorkerError
-from .frontend import in_notebook
+from .notebook import in_notebook
 from .launcher import launch
 from .machine import cores
+from .picture import drawing
 from .style import count
 from .sweep_data import Setting, SweepData, SweepError, Table, now, this_machine
 
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     from .run import Run
 
 SKIP = 0.2  # the share of each run's reports that is its warm-up
+FOR_LAUNCH = ("start_method", "silence", "timeout")  # arguments that are not for train()
 
 
 def sweep(what: str | Path | Callable, nprocs: Iterable[int] = (1, 2), repeats: int = 3, *,
           baseline: str | Path | Callable | None = None, threads: int = 1, show: bool = True, **arguments) -> Sweep:
     """Measure the samples/s of `what` on each of `nprocs` processes. Returns at once and measures in the background.
 
-    what       a script's path or a function, as for `launch`; `arguments` go to its train()
+    what       a script's path or a function, as for `launch`; `arguments` go to its train() or to `launch`
     nprocs     process counts; each process gets `threads` intra-op threads, the same at every count, so that n
                processes use n times as many cores as one
     repeats    how often each setting is measured; the repeats are interleaved (each round measures every setting, in
@@ -51,7 +53,7 @@ def sweep(what: str | Path | Callable, nprocs: Iterable[int] = (1, 2), repeats: 
     plain = what if baseline is None else baseline
     targets = [script.find(what), script.find(plain)]
     for target in targets:
-        script.check_arguments(target, {name: arguments[name] for name in arguments if name != "start_method"})
+        script.check_arguments(target, {name: arguments[name] for name in arguments if name not in FOR_LAUNCH})
     name, plain_name = (target.name for target in targets)
     usable = cores().usable
 
@@ -172,7 +174,7 @@ class Sweep:
         return self
 
     def _raise_failure(self) -> None:
-        if self.state == "failed":
+        if self.state == "failed" and self._plan:  # not a loaded one, which is there to be looked at
             traceback = f"\n\n{self.traceback}" if self.traceback else ""
             raise WorkerError(f"{self.error}\nWhat was measured before is in sweep.table().{traceback}")
 
@@ -231,6 +233,8 @@ class Sweep:
                 call()
 
     def _measure_once(self, what, setting: Setting) -> None:
+        with drawing:
+            pass  # the picture of an earlier run takes a core for a moment
         with self._lock:
             if self._stop_asked:
                 self.data.state = "stopped"

@@ -70,14 +70,13 @@ class ScalingData:
 
     @property
     def headline(self) -> str:
-        """What was found, in a sentence."""
+        """What was found, without the threads (see `rival`) and without a full stop."""
         if max(self.counts, default=1) == 1:
             return f"{self.script}: only one process was measured"
         most = max(self.counts, key=lambda n: median(self.speedups[n]))
         if most == 1:
             most = max(self.counts)
-        found = f"{self.script}: {count(most, 'process')} are {times(median(self.speedups[most]))} as fast as one core"
-        return f"{found}, {self.rival}" if self.rival else found
+        return f"{self.script}: {count(most, 'process')} are {times(median(self.speedups[most]))} as fast as one core"
 
     @property
     def rival(self) -> str:
@@ -85,7 +84,7 @@ class ScalingData:
         if self.all_threads is None:
             return ""
         threads, values = self.all_threads
-        return f"one process with {count(threads, 'thread')} {times(median(values))}"
+        return f"one process with {count(threads, 'thread')}: {times(median(values))}"
 
 
 def scaling_figure(data: ScalingData) -> Figure:
@@ -93,7 +92,8 @@ def scaling_figure(data: ScalingData) -> Figure:
     figure = Figure(figsize=(8.6, 6.2), dpi=100 * SHARPNESS, layout="constrained")
     figure.get_layout_engine().set(h_pad=0.06, w_pad=0.08, hspace=0.03)
     axes = figure.subplot_mosaic([["speed", "key"], ["share", "key"]], width_ratios=[1.9, 1], height_ratios=[2.3, 1])
-    figure.suptitle(fill(data.headline, 78), x=0.01, ha="left", fontsize=12.5, fontweight="bold", color=INK)
+    title = "\n".join(fill(line, 78) for line in (data.headline, data.rival) if line)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", color=INK)
     _draw_speedups(axes["speed"], data)
     _draw_efficiency(axes["share"], data)
     axes["speed"].sharex(axes["share"])
@@ -103,7 +103,7 @@ def scaling_figure(data: ScalingData) -> Figure:
     key = sorted(key, key=lambda entry: not entry[1].startswith("measured"))  # matplotlib puts error bars last
     axes["key"].legend(*zip(*key), loc="upper left", bbox_to_anchor=(0, 1), fontsize=10, frameon=False,
                        labelspacing=0.9, handlelength=2.6, borderaxespad=0)
-    text = "\n".join(fill(line, 122) for line in [*data.caption, *(f"Note: {note}." for note in data.all_notes)])
+    text = "\n".join(fill(line, 122) for line in [*data.caption, *(f"Note: {note}" for note in data.all_notes)])
     if text:
         figure.supxlabel(text, x=0.01, ha="left", fontsize=9, color="#444444", linespacing=1.35)
     return figure
@@ -111,7 +111,8 @@ def scaling_figure(data: ScalingData) -> Figure:
 
 def alt_text(data: ScalingData) -> str:
     """The chart in words."""
-    parts = [f"{data.headline}. Speed-up over processes, {data.baseline} being 1."]
+    parts = [f"{data.headline}."] + ([f"{data.rival.capitalize()}."] if data.rival else [])
+    parts.append(f"Speed-up over processes, {data.baseline} being 1.")
     for n in data.counts:
         values = data.speedups[n]
         spread = f", from {min(values):.2f} to {max(values):.2f} in {len(values)} repeats" if len(values) > 1 else ""
@@ -119,7 +120,7 @@ def alt_text(data: ScalingData) -> str:
         parts.append(f"{count(n, 'process').capitalize()}: {median(values):.2f}{spread}, efficiency {percent(share)}.")
     parts += [f"{_law_name(fit)}: {in_words(fit)}." for fit in data.laws()]
     parts += [f"Your guess for {count(n, 'process')}: {guess:.2f}." for n, guess in sorted(data.prediction.items())]
-    return " ".join([*parts, *(f"Note: {note}." for note in data.all_notes), *data.caption])
+    return " ".join([*parts, *(f"{line}." for line in data.caption), *(f"Note: {note}." for note in data.all_notes)])
 
 
 def _draw_speedups(axes: Axes, data: ScalingData) -> None:
@@ -171,7 +172,7 @@ def _draw_points(axes: Axes, data: ScalingData, values: dict[int, list[float]], 
     axes.errorbar(x, middle, yerr=spread, fmt="o", color=MEASURED, markersize=8, capsize=5, elinewidth=2,
                   capthick=2, zorder=5, label=fill(label, WIDE))
     for n, m in zip(x, middle):
-        if n < max(x) and any(n < other < n + 0.08 * _last_count(data) for other in x):
+        if n < max(x) and any(n < other < n + 0.12 * _last_count(data) for other in x):
             continue  # no room for it beside the next
         axes.annotate(write(m), (n, m), xytext=(9, -5), textcoords="offset points", fontsize=10.5, color=INK,
                       va="top", zorder=6, bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.6})
@@ -187,7 +188,7 @@ def _draw_efficiency(axes: Axes, data: ScalingData) -> None:
     axes.yaxis.set_major_locator(MultipleLocator(0.5))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: percent(share)))
     end = _last_count(data)
-    axes.set_xlim(1 - _margin(end), end + _margin(end))
+    axes.set_xlim(max(0.5, 1 - _margin(end)), end + _margin(end))
     axes.xaxis.set_major_locator(FixedLocator(range(1, end + 1)) if end <= 12 else
                                  MaxNLocator(integer=True, steps=[1, 2, 4, 8, 10]))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe, util
@@ -18,15 +18,19 @@ from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 
 from . import carry, processes
-from .events import STOP, Done, Job
+from .events import STOP, WHERE, Done, Job
+from .machine import cores
 from .record import Record
 from .rendezvous import Meeting
 from .script import Target
+from .tracebacks import of_fault
 from .verdict import decide
 
 HEAR_OUT = 0.3  # seconds in which the other ranks may say what happened, before a verdict
 ASKED = 1.0  # seconds between the question to stop and the end of the process
 POLL = 0.1  # seconds between two looks at what the workers printed
+LOOK = 0.5  # seconds between two looks at their memory and at who has not been heard
+ANSWER = 0.5  # seconds in which the ranks may say where they are before a run is ended for its time limit
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class Request:
     calls: list[bytes]  # one packed call a rank
     cells: dict[str, str]  # the text of notebook cells in them, by file name
     environment: dict[str, str]
+    notes: tuple[str, ...] = ()
+    silence: float = 10.0  # seconds without a report after which the ranks are asked where they are
+    timeout: float | None = None  # seconds that the run may take
 
 
 class Supervisor(threading.Thread):
@@ -51,14 +58,23 @@ class Supervisor(threading.Thread):
         self._request, self._record, self._folder, self._when_ended = request, record, folder, when_ended
         self._workers: list[processes.Worker] = []
         self._woken, self._wake = Pipe(duplex=False)
+        self._calling = threading.Lock()
         self._stop_asked = False
+        self._next_look = 0.0
         self.start()
 
     def stop(self) -> None:
         """Ask for the end. Returns at once."""
         self._stop_asked = True
-        with suppress(OSError):  # it has ended
-            self._wake.send(None)
+        self._call(STOP)
+
+    def ask_where(self) -> None:
+        """Ask every rank where it is. Returns at once; the answers come into the record."""
+        self._call(WHERE)
+
+    def _call(self, request: str) -> None:
+        with self._calling, suppress(OSError):  # it has ended
+            self._wake.send(request)
 
     def run(self) -> None:
         try:
@@ -96,7 +112,7 @@ class Supervisor(threading.Thread):
         while living and not all(outcome.over for outcome in outcomes):
             for ready in wait_for_any([*talking, *living, self._woken], timeout=POLL):
                 if ready is self._woken:
-                    self._woken.recv()
+                    self._tell(self._woken.recv())
                 elif ready in living:
                     self._note_end(living.pop(ready))
                 elif not self._take_event(talking[ready]):
@@ -104,15 +120,51 @@ class Supervisor(threading.Thread):
             with self._record.lock:
                 self._record.output.poll()
             now = time.monotonic()
+            if now >= self._next_look:
+                self._next_look = now + LOOK
+                self._look(living.values(), now)
             if self._stop_asked and not asked:
                 asked, deadline = True, now + ASKED
-                self._ask_to_stop()
             elif deadline is None and decide(outcomes, self._request.target.name) is not None:
                 deadline = now + HEAR_OUT
-            if deadline is not None and now >= deadline:
+            if deadline is not None and now >= deadline or self._out_of_time(now):
                 break
         for worker in talking.values():
             self._drain(worker)
+
+    def _tell(self, request: str) -> None:
+        for worker in self._workers:
+            if request == STOP:
+                self._record.outcomes[worker.rank].ended_by_us = True
+            with suppress(OSError):  # it has ended
+                worker.connection.send(request)
+
+    def _look(self, living: Iterable[processes.Worker], now: float) -> None:
+        """Note the ranks' memory, and if one has not been heard for long, where all of them are."""
+        record = self._record
+        with record.lock:
+            for worker in living:
+                outcome = record.outcomes[worker.rank]
+                outcome.peak_memory = processes.peak_memory(worker) or outcome.peak_memory
+            quiet = max((now - heard for rank, heard in record.heard.items() if not record.outcomes[rank].over), default=0)
+            if quiet < self._request.silence:
+                record.standstill = None
+                return
+            if record.standstill is not None or record.places:
+                record.standstill = f"No report for {quiet:.0f} s.\n{record.where()}"
+        self._tell(WHERE)
+
+    def _out_of_time(self, now: float) -> bool:
+        limit, record = self._request.timeout, self._record
+        if limit is None or now - record.launched < limit:
+            return False
+        record.places.clear()
+        self._tell(WHERE)
+        while time.monotonic() < now + ANSWER and len(record.places) < len(self._workers):
+            for connection in wait_for_any([worker.connection for worker in self._workers], timeout=0.05):
+                self._take_event(next(worker for worker in self._workers if worker.connection is connection))
+        self._fail(f"{self._request.target.name} did not end within its time limit of {limit:g} s.", str(record.where()))
+        return True
 
     def _take_event(self, worker: processes.Worker) -> bool:
         """Take one event; False at the end of the pipe."""
@@ -134,12 +186,9 @@ class Supervisor(threading.Thread):
         with self._record.lock:
             outcome = self._record.outcomes[worker.rank]
             outcome.exitcode, outcome.ended_ns = worker.process.exitcode, time.monotonic_ns()
-
-    def _ask_to_stop(self) -> None:
-        for worker in self._workers:
-            self._record.outcomes[worker.rank].ended_by_us = True
-            with suppress(OSError):  # it has ended
-                worker.connection.send(STOP)
+            if outcome.event is None and outcome.exitcode < 0:
+                outcome.machine = cores()
+                outcome.where, outcome.stack = of_fault(self._record.output.last_words(worker.rank))
 
     def _end_workers(self) -> None:
         for worker in self._workers:

@@ -90,7 +90,7 @@ class SweepData:
         if self.state == "failed":
             notes.append(f"ended early: {self.error}".rstrip("."))
         elif self.state == "stopped":
-            notes.append(f"stopped by you: {self.done} of {count(self.to_do, 'measurement')} were made")
+            notes.append(f"stopped early: {self.done} of {count(self.to_do, 'measurement')} were made")
         for setting in self.settings:
             if usable and setting.processes * setting.threads > usable:
                 notes.append(f"{_way(setting)} share {count(usable, 'usable core')}, so they take turns")
@@ -231,6 +231,8 @@ def _from_dict(content: dict) -> SweepData:
     words = isinstance(data.script, str) and isinstance(data.date, str) and isinstance(data.machine, dict)
     if not words or not settings or not isinstance(data.repeats, int):
         raise ValueError
+    if data.state == "measuring":  # it was saved on its way
+        data.state = "stopped"
     return data
 
 

@@ -22,6 +22,7 @@ from .errors import CpumpError
 from .launcher import launch
 from .record import RankStatus
 from .run import Run
+from .style import count
 
 REFRESH = 4  # pictures a second on a terminal
 EVERY = 3.0  # seconds between two lines where the output is no terminal
@@ -130,6 +131,8 @@ def _plain(value):
 def follow(run: Run) -> None:
     """Show a run on the terminal until it has ended: a live table, or a line every few seconds into a pipe or file."""
     console = Console(stderr=True, highlight=False)
+    for note in run.notes:
+        console.print(Text(f"Note: {note}"), soft_wrap=True)
     try:
         if console.is_terminal:
             with Live(_table(run), console=console, refresh_per_second=REFRESH, transient=True) as live:
@@ -148,7 +151,7 @@ def follow(run: Run) -> None:
 
 
 def _wait(run: Run, console: Console, every: float, draw: Callable[[], None]) -> None:
-    printed, ended = 0, False
+    printed, ended, standstill = 0, False, ""
     while not ended:
         ended = run.wait(every)
         printed, lines = run.output_since(printed)
@@ -156,10 +159,13 @@ def _wait(run: Run, console: Console, every: float, draw: Callable[[], None]) ->
             console.print(Text(f"[rank {rank}] {line}"), soft_wrap=True)
         if not ended:
             draw()
+            if run.standstill and run.standstill.partition("\n")[2] != standstill:
+                standstill = run.standstill.partition("\n")[2]
+                console.print(Text(run.standstill), soft_wrap=True)
 
 
 def _line(run: Run) -> Text:
-    parts = [f"{run.script}: {run.nprocs} × {run.threads} threads", run.state, f"{run.seconds:.1f} s"]
+    parts = [f"{run.script} on {count(run.nprocs, 'process')}, {count(run.threads, 'thread')} each", run.state, f"{run.seconds:.1f} s"]
     share, left = run.progress
     if share is not None:
         parts.insert(2, f"{share:.0%}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import traceback
 from pathlib import Path
 
+FAULT_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)$')
 KIT = str(Path(__file__).resolve().parent) + os.sep
 
 
@@ -25,6 +28,24 @@ def describe(error: BaseException, own: set[str | None]) -> tuple[str, str]:
     else:
         where = f"{short_name(frames[-1].filename)}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
     return where, "".join(shown.format()).rstrip()
+
+
+def of_fault(written: str) -> tuple[str, str]:
+    """(where, text) of a fault in compiled code, from what Python's faulthandler wrote; both empty if nothing."""
+    start = written.rfind("Fatal Python error:")
+    if start < 0:
+        return "", ""
+    lines = written[start:].splitlines()
+    frames = [(line, FAULT_FRAME.match(line)) for line in lines]
+    kit = next((i for i, (_, frame) in enumerate(frames) if frame and frame[1].startswith(KIT)), len(frames))
+    own = next((frame for _, frame in frames[:kit] if frame and not in_library(frame[1])), None)
+    where = f"{short_name(own[1])}, line {own[2]}, in {own[3]}" if own else ""
+    return where, "\n".join(lines[:kit]).strip()
+
+
+def in_library(file: str) -> bool:
+    """True for a file of Python or of an installed package."""
+    return "site-packages" in file or file.startswith((sys.base_prefix, "<frozen"))
 
 
 def _trim(shown: traceback.TracebackException, seen: set) -> None:

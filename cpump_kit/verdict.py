@@ -7,17 +7,12 @@ import signal
 from dataclasses import dataclass
 
 from .events import Done, Failed
+from .machine import Cores
 
 # What gloo and torch's store say in a rank whose peer has gone.
 LOST_PEER = re.compile(
     r"connection (closed|reset|was likely closed|refused)|broken pipe|remote peer|DistNetworkError|DistStoreError"
     r"|timed out waiting|wait timeout|recvValue failed|sendBytes failed|socketpair", re.IGNORECASE)
-SIGNALS = {
-    "SIGKILL": "most often by the system because memory ran out",
-    "SIGSEGV": "a fault in compiled code",
-    "SIGBUS": "most often because /dev/shm is full",
-    "SIGABRT": "compiled code gave up",
-}
 ORDER = {"exception": 0, "exit": 1, "signal": 2, "silent exit": 3, "interrupt": 4, "lost peer": 5}
 
 
@@ -30,6 +25,10 @@ class Outcome:
     exitcode: int | None = None
     ended_ns: int | None = None
     ended_by_us: bool = False
+    peak_memory: int | None = None  # bytes
+    machine: Cores | None = None  # as it was when a signal ended the rank
+    where: str = ""  # of a fault in compiled code, with Python's stack there
+    stack: str = ""
 
     @property
     def over(self) -> bool:
@@ -68,7 +67,7 @@ def decide(outcomes: list[Outcome], script: str) -> Verdict | None:
     sentence = _sentence(first, script)
     for said, ranks in _others(first, failed).items():
         sentence += f" ({_ranks(ranks)} {said}.)"
-    traceback = first.event.traceback if isinstance(first.event, Failed) else None
+    traceback = first.event.traceback if isinstance(first.event, Failed) else first.stack or None
     return Verdict(first.rank, sentence, traceback)
 
 
@@ -105,10 +104,40 @@ def _sentence(outcome: Outcome, script: str) -> str:
             return f"{who} lost contact with another rank{where}: {outcome.event.error}"
         return f"{who} failed{where}: {outcome.event.error}"
     if outcome.kind == "signal":
-        name = signal.Signals(-outcome.exitcode).name
-        why = f", {SIGNALS[name]}" if name in SIGNALS else ""
-        return f"{who} of {script} was ended by {name}{why}."
+        return f"{who} of {script} was ended by {_signal(outcome)}."
     return f"{who} of {script} ended by itself with exit code {outcome.exitcode} before {script} had returned."
+
+
+def _signal(outcome: Outcome) -> str:
+    """The signal, the script's line if it is known, and the usual cause."""
+    try:
+        name = signal.Signals(-outcome.exitcode).name
+    except ValueError:
+        name = f"signal {-outcome.exitcode}"
+    at = f" at {outcome.where}" if outcome.where else ""
+    if name == "SIGKILL":
+        return name + _out_of_memory(outcome)
+    if name == "SIGBUS":
+        return name + at + _shared_memory_full(outcome)
+    why = {"SIGSEGV": ", a fault in compiled code", "SIGABRT": ", by which compiled code gives up"}
+    return name + at + why.get(name, "")
+
+
+def _out_of_memory(outcome: Outcome) -> str:
+    peak = f"it had used up to {_gib(outcome.peak_memory)}" if outcome.peak_memory else "its use is not known"
+    free = f", and {_gib(outcome.machine.memory_available_bytes)} were free after that" if outcome.machine else ""
+    return f", most often by the system because memory ran out: {peak}{free}"
+
+
+def _shared_memory_full(outcome: Outcome) -> str:
+    if outcome.machine is None or outcome.machine.shm_bytes is None:
+        return ", a fault in memory that processes share"
+    return (f", most often because shared memory ran out: /dev/shm holds {_gib(outcome.machine.shm_bytes)}, of which "
+            f"{_gib(outcome.machine.shm_free_bytes)} are free; a container gets more with --shm-size=1g")
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**29 else f"{size / 2**20:.0f} MiB"
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -110,7 +110,7 @@ def _redirect_output(log: Path) -> None:
     os.close(file)
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    faulthandler.enable()
+    faulthandler.enable(all_threads=False)
 
 
 def _do(job: Job, send: Callable) -> None:

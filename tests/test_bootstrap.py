@@ -73,7 +73,13 @@ def test_the_conda_environment_has_the_same_versions():
     conda_names = {"torch": "pytorch-cpu", "matplotlib": "matplotlib-base"}
     pinned = pins(python)
     assert versions == {conda_names.get(name, name): pinned[name] for name in bootstrap.NEEDED}
-    assert pip == {"pip": ["-e ."]}
+    assert pip == {"pip": ["-c cpump_kit/pins.txt", "-e .[test]"]}  # so that `test` installs nothing either
+
+
+def test_continuous_integration_runs_the_command_of_the_readme():
+    command = "python3 -m cpump_kit test"
+    assert (CHECKOUT / ".ci/run").read_text().splitlines()[-1] == "exec " + command
+    assert command in (CHECKOUT / "README.md").read_text(encoding="utf-8")
 
 
 # Pythons that are too old

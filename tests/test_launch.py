@@ -352,7 +352,8 @@ def test_the_same_script_from_the_command_line(script, tmp_path, command):
     words = {"python": [path, "--nprocs", "2", "--json", file],
              "cpump run": ["-m", "cpump_kit", "run", path, "--nprocs", "2", "--json", file],
              "torchrun": ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path]}[command]
-    done = subprocess.run([sys.executable, *map(str, words), "--steps", "4"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, *map(str, words), "--steps", "4"], capture_output=True, text=True,
+                          timeout=120)
     assert done.returncode == 0, done.stderr
     assert "[rank 0] {'rank': 0, 'weights': [" in done.stdout
     if command == "torchrun":
@@ -408,10 +409,12 @@ def test_a_run_that_its_program_forgets_is_ended_with_it(script):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's default here")
 def test_importing_the_kit_starts_the_fork_server_only_where_a_launch_is_likely():
-    ask = "from multiprocessing import forkserver as f; print(f._forkserver._forkserver_pid is not None, end='')"
+    ask = ("import cpump_kit, sys; assert 'torch' not in sys.modules; "
+           "from multiprocessing import forkserver as f; print(f._forkserver._forkserver_pid is not None, end='')")
+
     def started(**environment):
-        return subprocess.run([sys.executable, "-c", "import cpump_kit, sys; assert 'torch' not in sys.modules; " + ask],
-                              env={**os.environ, **environment}, capture_output=True, text=True, check=True).stdout
+        return subprocess.run([sys.executable, "-c", ask], env={**os.environ, **environment}, capture_output=True,
+                              text=True, check=True).stdout
 
     assert started() == "True" and started(RANK="0") == "False"
 

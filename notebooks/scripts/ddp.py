@@ -24,8 +24,8 @@ def train(rank, world_size, *, epochs=3, batch_size=64, lr=0.05, samples=20_000)
 
     # 3. model
     model = nn.Sequential(
-        nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(),
-        nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(32 * 7 * 7, 10))
     model = DDP(model)  # every replica starts with the weights of rank 0
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
