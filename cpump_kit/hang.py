@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import re
 import sys
 import threading
 from dataclasses import dataclass
@@ -20,6 +22,9 @@ WAITS = {("threading", "wait"), ("threading", "acquire"), ("synchronize", "wait"
          ("connection", "recv_bytes"), ("process", "join"), ("popen_fork", "wait")}
 
 
+BLOCKING = re.compile(r"\.(acquire|wait|get|join|recv)\(")
+
+
 def place(rank: int, script: str | None, cells: set[str]) -> Place:
     """Where this process's main thread is now: the deepest line of the reader's own code, and what it waits for."""
     frame = sys._current_frames().get(threading.main_thread().ident)
@@ -27,7 +32,10 @@ def place(rank: int, script: str | None, cells: set[str]) -> Place:
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         if file == script or file in cells or (script is None and not file.startswith(KIT) and not in_library(file)):
-            line = f"{short_name(file)}, line {frame.f_lineno}, in {name}"
+            text = linecache.getline(file, frame.f_lineno).strip()
+            line = f"{short_name(file)}, line {frame.f_lineno}, in {name}: {text}"
+            if not kind and BLOCKING.search(text):  # a wait in C, which has no frame
+                waits_in, kind = BLOCKING.search(text)[1], "lock"
             break
         found = _wait(file, name)
         if found and (not kind or found == "collective"):  # a collective's own waiting is the collective
@@ -70,8 +78,8 @@ def _line(state: str, found: Place | None) -> str:
     if found is None:
         return "gives no answer: it is stopped, or busy in compiled code"
     at = found.line or "before the script's first line"
-    return at + (f", waiting in {found.waits_in}" if found.kind in ("collective", "lock") else
-                 ", in backward" if found.kind == "backward" else "")
+    return at + (f" (waiting in {found.waits_in})" if found.kind in ("collective", "lock") else
+                 " (in backward)" if found.kind == "backward" else "")
 
 
 def meaning(states: list[str], places: list[Place | None]) -> str:

@@ -109,7 +109,7 @@ def loss_plot(losses: Curves, total: float | None) -> str:
     """
     drawn = {rank: line for rank, line in losses.items() if len(line[0])}
     if not drawn:
-        return _svg(f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}" text-anchor="middle">the loss comes here</text>')
+        return _svg(f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}" text-anchor="middle">no loss has been reported yet</text>')
     now = max(x[-1] for x, _ in drawn.values())
     # Room to the right that does not change with each picture: the end if it is near, or else half as much again.
     x_end = total if total and now <= total <= 1.6 * now else 1.6 * now or 1.0

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from . import script, sweep_data, worker
 from .errors import CpumpError, LaunchError, WorkerError
-from .notebook import in_notebook
 from .launcher import launch
 from .machine import cores
+from .notebook import in_notebook
 from .picture import drawing
 from .style import count
 from .sweep_data import Setting, SweepData, SweepError, Table, now, this_machine

@@ -92,7 +92,7 @@ def scaling_figure(data: ScalingData) -> Figure:
     figure = Figure(figsize=(8.6, 6.2), dpi=100 * SHARPNESS, layout="constrained")
     figure.get_layout_engine().set(h_pad=0.06, w_pad=0.08, hspace=0.03)
     axes = figure.subplot_mosaic([["speed", "key"], ["share", "key"]], width_ratios=[1.9, 1], height_ratios=[2.3, 1])
-    title = "\n".join(fill(line, 78) for line in (data.headline, data.rival) if line)
+    title = "\n".join(fill(line, 78) for line in (data.headline, data.rival.capitalize()) if line)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", color=INK)
     _draw_speedups(axes["speed"], data)
     _draw_efficiency(axes["share"], data)

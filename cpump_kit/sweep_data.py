@@ -94,12 +94,19 @@ class SweepData:
         for setting in self.settings:
             if usable and setting.processes * setting.threads > usable:
                 notes.append(f"{_way(setting)} share {count(usable, 'usable core')}, so they take turns")
-            if setting is not self.baseline and _overlap(setting.rates, self.baseline.rates):
-                notes.append(f"{_way(setting)}: some repeats are no faster or slower than some of the baseline, "
-                             "so the difference may be noise")
+        notes += [f"{_way(one)} and {_way(other)} overlap in their repeats, so their difference may be noise"
+                  for one, other in self._rivals() if _overlap(one.rates, other.rates)]
         if self.repeats == 1:
             notes.append("each setting was measured once, so its spread is not known")
         return notes
+
+    def _rivals(self) -> list[tuple[Setting, Setting]]:
+        """The pairs that a reader compares: everything with the baseline, the fastest count with the threads."""
+        pairs = [(setting, self.baseline) for setting in self.all_settings if setting is not self.baseline]
+        measured = [setting for setting in self.settings if setting.rates]
+        if self.all_threads and measured:
+            pairs.append((max(measured, key=lambda setting: setting.rate), self.all_threads))
+        return pairs
 
     def caption(self) -> list[str]:
         machine = self.machine
@@ -178,8 +185,9 @@ def now() -> str:
 
 
 def _way(setting: Setting) -> str:
-    threads = f" with {count(setting.threads, 'thread')} each" if setting.threads > 1 else ""
-    return f"{count(setting.processes, 'process')}{threads}"
+    each = " each" if setting.processes > 1 else ""
+    threads = f" with {count(setting.threads, 'thread')}{each}" if setting.threads > 1 else ""
+    return f"{count(setting.processes, 'process')} of {setting.script}{threads}"
 
 
 def _overlap(a: Sequence[float], b: Sequence[float]) -> bool:

@@ -182,7 +182,7 @@ def test_efficiency_is_per_core():
 
 def test_the_headline_names_the_best_count_and_what_threads_do():
     said = texts(scaling_figure(scaling()))
-    assert "ddp.py: 2 processes are 1.82× as fast as one core\none process with 2 threads: 1.40×" in said
+    assert "ddp.py: 2 processes are 1.82× as fast as one core\nOne process with 2 threads: 1.40×" in said
 
 
 def test_the_caption_holds_machine_and_notes():

@@ -75,7 +75,7 @@ def test_what_is_not_known_is_left_out():
     shown = page(progress=(None, None), samples_per_second=None, state="starting", output=[],
                  series=lambda *_: {0: ([], []), 1: ([], [])})
     assert "left" not in shown.split("</style>")[1] and "samples/s  ·" not in shown and "<pre>" not in shown
-    assert "aria-valuenow" not in shown and "the loss comes here" in shown
+    assert "aria-valuenow" not in shown and "no loss has been reported yet" in shown
 
 
 def test_what_workers_print_and_are_called_cannot_become_html():

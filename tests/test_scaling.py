@@ -263,12 +263,15 @@ def test_names_cannot_become_html():
 
 def test_noise_is_named():
     assert not data().notes()
-    assert any("may be noise" in note for note in data(two=(101.0, 103.0, 99.0)).notes())
+    same = "2 processes of ddp.py and 1 process of ddp.py overlap in their repeats, so their difference may be noise"
+    assert data(two=(101.0, 103.0, 99.0)).notes() == [same]
+    rivals = "2 processes of ddp.py and 1 process of ddp.py with 2 threads overlap in their repeats"
+    assert any(note.startswith(rivals) for note in data(threads=(140.0, 182.0)).notes())
     assert any("measured once" in note for note in data(repeats=1).notes())
 
 
 def test_more_processes_than_cores_are_named():
-    assert "2 processes share 1 usable core, so they take turns" in data(usable=1).notes()
+    assert "2 processes of ddp.py share 1 usable core, so they take turns" in data(usable=1).notes()
 
 
 def test_the_chart_has_the_guess_of_cp_predict():

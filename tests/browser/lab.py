@@ -36,9 +36,9 @@ class Lab:
         self._token = secrets.token_hex(16)
         self._runtime, self._log = private / "runtime", private / "server.log"
         environment = {
-            **os.environ, "PYTHONPATH": str(ROOT), "JUPYTER_TOKEN": self._token, "JUPYTER_CONFIG_DIR": str(private / "config"),
-            "IPYTHONDIR": str(private / "ipython"), "JUPYTER_RUNTIME_DIR": str(self._runtime),
-            "JUPYTER_DATA_DIR": str(private / "data")}
+            **os.environ, "PYTHONPATH": str(ROOT), "JUPYTER_TOKEN": self._token,
+            "JUPYTER_CONFIG_DIR": str(private / "config"), "IPYTHONDIR": str(private / "ipython"),
+            "JUPYTER_RUNTIME_DIR": str(self._runtime), "JUPYTER_DATA_DIR": str(private / "data")}
         # Port 0: the system chooses a free one.
         options = {
             "ServerApp.ip": "127.0.0.1", "ServerApp.port": "0", "ServerApp.root_dir": str(root),

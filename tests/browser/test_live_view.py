@@ -154,7 +154,7 @@ def test_without_a_kernel_and_without_trust_the_picture_is_there(page, lab, fold
     expect(page.locator(PICTURE)).to_be_visible(timeout=60_000)
     save(page)
     book = json.loads(notebook.read_text())
-    book["metadata"]["kernelspec"] = {"name": "elsewhere", "display_name": "Elsewhere"}
+    book["metadata"] = {"kernelspec": {"name": "elsewhere", "display_name": "Elsewhere", "language": "elsewhere"}}
     copy = folder / "copy.ipynb"
     copy.write_text(json.dumps(book))
 

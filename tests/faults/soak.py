@@ -39,7 +39,7 @@ EXPECTED = {
     "SIGSTOP": r"rank {rank}: gives no answer",
     "hang": r"rank {rank}: " + LINE,
     "endless printing": r"rank {rank}: " + LINE + "print_without_end",
-    "unequal batches": r"rank {rank}: .*waiting in all_reduce",
+    "unequal batches": r"rank {rank}: .*\(waiting in all_reduce\)",
 }
 BY_TIME_LIMIT = {"SIGSTOP", "hang", "endless printing", "unequal batches"}
 
