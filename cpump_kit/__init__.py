@@ -11,16 +11,16 @@ import sys
 __version__ = "0.1.0"
 
 _HOMES = {
-    "launcher": ["launch"],
-    "reporting": ["report"],
-    "terminal": ["main"],
     "machine": ["cores", "threads_per_worker"],
-    "scaling": ["sweep", "load_sweep"],
-    "data": ["digits"],
-    "prediction": ["predict"],
-    "listing": ["show"],
-    "checks": ["check", "hint"],
     "errors": ["CpumpError", "LaunchError", "WorkerError", "RunStopped"],
+    "running.launch": ["launch"],
+    "running.reporting": ["report"],
+    "running.terminal": ["main"],
+    "measuring.sweep": ["sweep", "load_sweep"],
+    "teaching.data": ["digits"],
+    "teaching.predict": ["predict"],
+    "teaching.show": ["show"],
+    "teaching.checks": ["check", "hint"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME)
@@ -47,6 +47,6 @@ def _launches_later():
 
 
 if _launches_later():
-    from .processes import warm
+    from .running.processes import warm
 
     warm()

@@ -106,7 +106,7 @@ def doctor(arguments) -> int:
 
 
 def run(arguments) -> int:
-    from .terminal import run_command
+    from .running.terminal import run_command
 
     return run_command(arguments)
 

@@ -1,4 +1,4 @@
-"""The errors that a reader meets. Each is one clear text; in a notebook nothing of the kit's insides stands around it."""
+"""The errors that a reader meets: each one clear text, with nothing of the kit's insides around it."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from cpump_kit import charts, scaling_chart
-from cpump_kit.charts import RunData, run_figure
-from cpump_kit.curves import mean_over_ranks
-from cpump_kit.laws import amdahl
-from cpump_kit.picture import Picture
-from cpump_kit.scaling_chart import ScalingData, scaling_figure
+from cpump_kit.measuring.laws import amdahl
+from cpump_kit.showing import charts, scaling_chart
+from cpump_kit.showing.charts import RunData, run_figure
+from cpump_kit.showing.curves import mean_over_ranks
+from cpump_kit.showing.picture import Picture
+from cpump_kit.showing.scaling_chart import ScalingData, scaling_figure
 from cpump_kit.style import COLORS, DASHES, ON_DARK, count, duration, number, percent, ticks
 
 SPACE = "\u00a0"

@@ -5,8 +5,8 @@ import torch
 import torch.distributed as dist
 
 import cpump_kit as cp
-from cpump_kit import checks, exercises
-from cpump_kit.exercises import EXERCISES
+from cpump_kit.teaching import checks, exercises
+from cpump_kit.teaching.exercises import EXERCISES
 
 
 @pytest.fixture

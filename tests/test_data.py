@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 import cpump_kit as cp
-from cpump_kit import data
+from cpump_kit.teaching import data
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_random_numbers_of_the_caller_are_left_alone():
 
 def test_the_number_of_threads_changes_nothing():
     code = ("import torch, sys; torch.set_num_threads(int(sys.argv[1]));"
-            "from cpump_kit import data; d = data._make(700, 3); import hashlib;"
+            "from cpump_kit.teaching import data; d = data._make(700, 3); import hashlib;"
             "print(hashlib.sha256(d.train.images.numpy().tobytes() + d.test.images.numpy().tobytes()).hexdigest())")
     found = {subprocess.run([sys.executable, "-c", code, n], capture_output=True, text=True, check=True).stdout
              for n in ("1", "2")}

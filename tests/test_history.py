@@ -4,9 +4,9 @@ from array import array
 
 import pytest
 
-from cpump_kit import history, reporting
-from cpump_kit.events import Reports
-from cpump_kit.history import History, RankHistory
+from cpump_kit.running import history, reporting
+from cpump_kit.running.events import Reports
+from cpump_kit.running.history import History, RankHistory
 
 
 def batch(first, losses, samples=8.0, total=None, start=100.0):

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import cpump_kit as cp
-from cpump_kit.supervisor import ASKED
+from cpump_kit.running.supervisor import ASKED
 
 DDP = """
 import torch

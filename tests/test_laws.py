@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cpump_kit.laws import amdahl, fit_amdahl, fit_usl, in_words, usl
+from cpump_kit.measuring.laws import amdahl, fit_amdahl, fit_usl, in_words, usl
 
 N = [1, 2, 3, 4, 6, 8]
 SPACE = "\u00a0"

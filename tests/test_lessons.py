@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from cpump_kit import lessons
+from cpump_kit.teaching import lessons
 
 SOLVED = """\
 def share(usable_cores, nprocs):
@@ -108,7 +108,7 @@ def test_an_unknown_option_is_refused(folder, capsys):
 
 def test_the_learners_copies_of_this_checkout_are_up_to_date():
     late = [copy.name for copy in lessons.out_of_date(lessons.NOTEBOOKS)]
-    assert not late, f"run python -m cpump_kit.lessons: {', '.join(late)}"
+    assert not late, f"run python -m cpump_kit.teaching.lessons: {', '.join(late)}"
 
 
 SOURCES = sorted((lessons.NOTEBOOKS / "solutions").glob("*.ipynb"))

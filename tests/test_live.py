@@ -9,9 +9,10 @@ import pytest
 from ipywidgets.widgets import widget
 from nbclient import NotebookClient
 
-from cpump_kit import live, live_page, notebook, panel
-from cpump_kit.live import RunView
+from cpump_kit import notebook
 from cpump_kit.notebook import Shown
+from cpump_kit.showing import live, live_page, panel
+from cpump_kit.showing.live import RunView
 
 EVIL = "<script>alert(1)</script>"
 
@@ -307,7 +308,7 @@ def train(rank, world_size):
 
 
 def test_a_notebook_run_by_a_program_keeps_a_picture_and_no_widget(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(live.__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(live.__file__).parents[2]))
     (tmp_path / "lesson.py").write_text(SCRIPT)
     cells = ["import cpump_kit as cp", "run = cp.launch('lesson.py', nprocs=2)", "run.results",
              # The kernel goes at the notebook's end, so wait for the picture.

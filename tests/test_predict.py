@@ -3,8 +3,8 @@
 import pytest
 
 import cpump_kit as cp
-from cpump_kit import prediction
-from cpump_kit.prediction import Prediction
+from cpump_kit.teaching import predict as prediction
+from cpump_kit.teaching.predict import Prediction
 
 QUESTION = "speed-up on 2 processes?"
 

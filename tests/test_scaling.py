@@ -10,11 +10,11 @@ from collections import Counter
 import pytest
 
 import cpump_kit as cp
-from cpump_kit import scaling
-from cpump_kit.laws import amdahl
-from cpump_kit.prediction import Prediction
-from cpump_kit.sweep_data import Setting, SweepData, SweepError
-from cpump_kit.sweep_view import SweepView
+from cpump_kit.measuring import sweep as scaling
+from cpump_kit.measuring.laws import amdahl
+from cpump_kit.measuring.sweep_data import Setting, SweepData, SweepError
+from cpump_kit.measuring.sweep_view import SweepView
+from cpump_kit.teaching.predict import Prediction
 
 SPACE = "\u00a0"
 LESSON = """

@@ -3,8 +3,8 @@
 import pytest
 
 from cpump_kit.errors import LaunchError
-from cpump_kit.launcher import launch
-from cpump_kit.script import check_arguments, find, whole_number
+from cpump_kit.running.launch import launch
+from cpump_kit.running.script import check_arguments, find, whole_number
 
 GOOD = """
 raise RuntimeError("this file must not be run to be checked")

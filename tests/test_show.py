@@ -6,7 +6,7 @@ import re
 import pytest
 
 import cpump_kit as cp
-from cpump_kit import listing
+from cpump_kit.teaching import show as listing
 
 BEFORE = "\n".join(["import torch", *(f"step({n})" for n in range(20)), "loss.backward()", "optimizer.step()", ""])
 AFTER = BEFORE.replace("import torch", "import torch\nimport torch.distributed as dist").replace(

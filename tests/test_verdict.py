@@ -2,9 +2,9 @@
 
 import pytest
 
-from cpump_kit.events import Done, Failed
-from cpump_kit.output import AT_ONCE, LINE, Output
-from cpump_kit.verdict import Outcome, decide
+from cpump_kit.running.events import Done, Failed
+from cpump_kit.running.output import AT_ONCE, LINE, Output
+from cpump_kit.running.verdict import Outcome, decide
 
 
 def failed(error, at, kind="exception", where="ddp.py, line 7, in train"):

@@ -1,4 +1,4 @@
-"""A training that goes wrong in a chosen rank, at a chosen step, in a chosen way. Run by the soak and the fault tests."""
+"""A training that goes wrong in a chosen rank, at a chosen step, in a chosen way."""
 
 import ctypes
 import os

@@ -63,7 +63,8 @@ def one_round(fault: str, at_rank: int, at_step: int, nprocs: int, method: str |
 def killed_launcher(nprocs: int, method: str | None) -> float:
     """SIGKILL the launching program in the middle of a run; returns the seconds until all its workers are gone."""
     code = (f"import cpump_kit as cp\nrun = cp.launch({str(SCRIPT)!r}, nprocs={nprocs}, start_method={method!r}, "
-            f"fault='hang', show=False)\nwhile not run.history: run.wait(0.05)\nprint(run.folder, flush=True)\nrun.wait()")
+            "fault='hang', show=False)\nwhile not run.history: run.wait(0.05)\n"
+            "print(run.folder, flush=True)\nrun.wait()")
     program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
         folder = Path(program.stdout.readline().strip())

@@ -11,9 +11,9 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from .errors import CpumpError
-from .notebook import show_both
-from .style import count
+from ..errors import CpumpError
+from ..notebook import show_both
+from ..style import count
 
 CONTEXT = 2  # unchanged lines that stay open beside a change
 FOLD = 4  # a shorter stretch is not worth a fold

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from ..errors import LaunchError
+from ..machine import cores, threads_per_worker
+from ..notebook import in_notebook
+from ..style import count
 from . import carry, processes, script, worker
-from .errors import LaunchError
-from .machine import cores, threads_per_worker
-from .notebook import in_notebook
 from .run import Run, runs_in_progress
-from .style import count
 from .supervisor import Request
 
 # Every library with a thread pool of its own reads one of these when it is loaded.
@@ -49,7 +49,7 @@ def launch(what: str | Path | Callable, nprocs: int = 1, *, threads: int | None 
     notes = _notes(nprocs, threads, method)
     run = Run(Request(target, nprocs, threads, method, calls, cells, environment, notes, silence, timeout))
     if show and in_notebook():
-        from .live import show as show_live
+        from ..showing.live import show as show_live
 
         show_live(run)
     return run

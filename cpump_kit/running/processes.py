@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from .errors import LaunchError
+from ..errors import LaunchError
 from .worker import work
 
 _starting = threading.Lock()
@@ -55,8 +55,8 @@ def warm() -> None:
     if default_start_method() == "forkserver" and multiprocessing.parent_process() is None:
         from multiprocessing import forkserver
 
-        multiprocessing.set_forkserver_preload(["cpump_kit.preload"])
-        path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        multiprocessing.set_forkserver_preload(["cpump_kit.running.preload"])
+        path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
         # The server looks for modules where a fresh interpreter does, and must find the kit that is running here.
         # Its sockets lie in multiprocessing's folder, which is not removed if this process is killed.
         with _starting, _in_environment(PYTHONPATH=os.pathsep.join(path), CPUMP_LEFTOVERS=util.get_temp_dir()):

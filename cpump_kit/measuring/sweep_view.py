@@ -7,12 +7,12 @@ from html import escape
 from statistics import median
 from typing import TYPE_CHECKING
 
-from . import live_page, panel
-from .notebook import Shown
-from .style import count, duration, number, percent, times
+from ..notebook import Shown
+from ..showing import live_page, panel
+from ..style import count, duration, number, percent, times
 
 if TYPE_CHECKING:
-    from .scaling import Sweep
+    from .sweep import Sweep
     from .sweep_data import Setting
 
 

@@ -10,8 +10,8 @@ from html import escape
 
 import numpy as np
 
+from ..style import COLORS, DASHES, ON_DARK, TOLD_APART, count, number, percent, ticks
 from .curves import Curves, mean_over_ranks
-from .style import COLORS, DASHES, ON_DARK, TOLD_APART, count, number, percent, ticks
 
 WAITING = "The kernel waits for the end and cannot hear Stop: use Kernel > Interrupt (in command mode press I twice)."
 LINES, LETTERS = 6, 160  # of what the workers print

@@ -6,8 +6,8 @@ import re
 import signal
 from dataclasses import dataclass
 
+from ..machine import Cores
 from .events import Done, Failed
-from .machine import Cores
 
 # What gloo and torch's store say in a rank whose peer has gone.
 LOST_PEER = re.compile(

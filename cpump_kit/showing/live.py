@@ -5,14 +5,14 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from ..machine import core_use
+from ..notebook import Shown
+from ..style import count, duration, number, percent
 from . import live_page, panel
-from .machine import core_use
-from .notebook import Shown
-from .style import count, duration, number, percent
 
 if TYPE_CHECKING:
+    from ..running.run import Run
     from .picture import Picture
-    from .run import Run
 
 KEPT = 400  # readings of the core use that are kept, evenly thinned beyond
 PRINTED = 50  # last lines of the workers that stay below the picture

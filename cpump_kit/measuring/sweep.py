@@ -10,18 +10,19 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from . import script, sweep_data, worker
-from .errors import CpumpError, LaunchError, WorkerError
-from .launcher import launch
-from .machine import cores
-from .notebook import in_notebook
-from .picture import drawing
-from .style import count
+from ..errors import CpumpError, LaunchError, WorkerError
+from ..machine import cores
+from ..notebook import in_notebook
+from ..running import script, worker
+from ..running.launch import launch
+from ..showing.picture import drawing
+from ..style import count
+from . import sweep_data
 from .sweep_data import Setting, SweepData, SweepError, Table, now, this_machine
 
 if TYPE_CHECKING:
-    from .picture import Picture
-    from .run import Run
+    from ..running.run import Run
+    from ..showing.picture import Picture
 
 SKIP = 0.2  # the share of each run's reports that is its warm-up
 FOR_LAUNCH = ("start_method", "silence", "timeout")  # arguments that are not for train()

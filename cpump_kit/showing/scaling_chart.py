@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator
 
+from ..measuring.laws import Fit, fit_amdahl, fit_usl, in_words
+from ..style import COLORS, count, percent, times
 from .charts import FAINT, INK, tidy
-from .laws import Fit, fit_amdahl, fit_usl, in_words
 from .picture import SHARPNESS
-from .style import COLORS, count, percent, times
 
 MEASURED, AMDAHL, USL, THREADS = COLORS[0], COLORS[1], COLORS[3], COLORS[2]
 DASHED = (0, (4, 3))

@@ -5,8 +5,8 @@
 What stands between the lines `### BEGIN SOLUTION` and `### END SOLUTION` (nbgrader's convention) becomes one line for
 the learner to fill in. Cells tagged "solved-copy" are left out, outputs too, and only tags remain of the metadata.
 
-    python -m cpump_kit.lessons            writes the copies that are out of date
-    python -m cpump_kit.lessons --check    names them instead, exit code 1 if there are any
+    python -m cpump_kit.teaching.lessons            writes the copies that are out of date
+    python -m cpump_kit.teaching.lessons --check    names them instead, exit code 1 if there are any
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import nbformat
 
-NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 SOLUTION = re.compile(r"^([ \t]*)### BEGIN SOLUTION[ \t]*\n.*?^[ \t]*### END SOLUTION[ \t]*$", re.DOTALL | re.MULTILINE)
 MARKER = re.compile(r"### (BEGIN|END) SOLUTION")
 YOUR_TURN = {"code": r"\1...  # your turn", "markdown": "*Your turn: write your answer here.*"}
@@ -55,12 +55,12 @@ def out_of_date(folder: Path) -> dict[Path, str]:
 
 def main(arguments: list[str], folder: Path = NOTEBOOKS) -> int:
     if arguments not in ([], ["--check"]):
-        print("usage: python -m cpump_kit.lessons [--check]", file=sys.stderr)
+        print("usage: python -m cpump_kit.teaching.lessons [--check]", file=sys.stderr)
         return 2
     late = out_of_date(folder)
     for copy, text in late.items():
         if arguments:
-            print(f"{copy.name} is out of date: run python -m cpump_kit.lessons")
+            print(f"{copy.name} is out of date: run python -m cpump_kit.teaching.lessons")
         else:
             copy.write_text(text, encoding="utf-8", newline="\n")
             print(f"{copy.name} written")

@@ -17,12 +17,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ..errors import CpumpError
+from ..style import count
 from . import reporting, script, worker
-from .errors import CpumpError
-from .launcher import launch
+from .launch import launch
 from .record import RankStatus
 from .run import Run
-from .style import count
 
 REFRESH = 4  # pictures a second on a terminal
 EVERY = 3.0  # seconds between two lines where the output is no terminal
@@ -165,7 +165,8 @@ def _wait(run: Run, console: Console, every: float, draw: Callable[[], None]) ->
 
 
 def _line(run: Run) -> Text:
-    parts = [f"{run.script} on {count(run.nprocs, 'process')}, {count(run.threads, 'thread')} each", run.state, f"{run.seconds:.1f} s"]
+    what = f"{run.script} on {count(run.nprocs, 'process')}, {count(run.threads, 'thread')} each"
+    parts = [what, run.state, f"{run.seconds:.1f} s"]
     share, left = run.progress
     if share is not None:
         parts.insert(2, f"{share:.0%}")

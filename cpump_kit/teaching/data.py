@@ -19,8 +19,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .errors import CpumpError
-from .folders import kept_folder, write_whole
+from ..errors import CpumpError
+from ..folders import kept_folder, write_whole
 
 FORMAT = 1  # raise it whenever the same (n, seed) gives other images, so that older files are not used
 FILES_KEPT = 4  # a file of 20,000 images takes 64 MB

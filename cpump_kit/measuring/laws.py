@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .style import percent
+from ..style import percent
 
 
 def amdahl(n, serial):

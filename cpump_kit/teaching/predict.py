@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import CpumpError
-from .folders import kept_folder, write_whole
-from .notebook import has_page
+from ..errors import CpumpError
+from ..folders import kept_folder, write_whole
+from ..notebook import has_page
 
 CLOSE = 0.05  # a guess within 5 % of the measurement counts as close
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import LaunchError
+from ..errors import LaunchError
 
 Parameter = inspect.Parameter
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from .notebook import in_notebook
+from ..notebook import in_notebook
 from .picture import Picture, drawing
 
 if TYPE_CHECKING:
-    from .notebook import Shown
+    from ..notebook import Shown
 
 EVERY = 0.2  # seconds between two looks
 SHARE = 0.04  # of one core that drawing may take: the cores belong to what is measured
@@ -65,7 +65,7 @@ class Panel:
     def __init__(self, work: Work, view: View):
         from IPython.display import display
 
-        from .notebook import has_page
+        from ..notebook import has_page
 
         self._work, self._view = work, view
         self._box = self._make_widgets() if has_page() else None

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from .errors import RunStopped, WorkerError
+from ..errors import RunStopped, WorkerError
 from .hang import Where
 from .history import History
 from .record import RankStatus, Record

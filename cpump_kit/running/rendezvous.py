@@ -7,7 +7,7 @@ import socket
 import sys
 from multiprocessing import reduction
 
-from .machine import loopback_interface
+from ..machine import loopback_interface
 
 HOST = "127.0.0.1"
 
@@ -19,7 +19,7 @@ class Meeting:
         self._socket = socket.create_server((HOST, 0))
         self.port = self._socket.getsockname()[1]
         if sys.platform == "win32":
-            self._socket.close()  # its TCPStore takes no socket, so between here and there the port is free for a moment
+            self._socket.close()  # its TCPStore takes no open socket, so for a moment the port is free for others
 
     def handle(self):
         """The socket, to be sent to rank 0; None on Windows."""

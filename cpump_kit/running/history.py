@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ..style import count
 from .events import Reports
-from .style import count
 
 LIMIT = 2**16  # records kept for each rank: half a megabyte a name, and far more than a screen has pixels
 WINDOW = 2.0  # seconds over which the recent speed is taken
@@ -95,7 +95,8 @@ class RankHistory:
         if last <= first:
             return None
         times, so_far = self.column("time"), self.column(SO_FAR)
-        return float((so_far[last] - so_far[first]) / (times[last] - times[first])) if times[last] > times[first] else None
+        samples, seconds = so_far[last] - so_far[first], times[last] - times[first]
+        return float(samples / seconds) if seconds > 0 else None
 
     def series(self, name: str, points: int) -> tuple[list[float], list[float]]:
         """`name` over samples so far, as the means of at most `points` equal stretches; NaN and gaps are left out."""

@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 
 FAULT_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)$')
-KIT = str(Path(__file__).resolve().parent) + os.sep
+KIT = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 def headline(error: BaseException) -> str:

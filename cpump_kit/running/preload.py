@@ -18,7 +18,8 @@ import torch.distributed  # noqa: E402, F401
 import torch.nn.parallel.distributed  # noqa: E402, F401
 import torch.utils.data.distributed  # noqa: E402, F401
 
-from . import data, worker  # noqa: E402, F401
+from ..teaching import data  # noqa: E402, F401
+from . import worker  # noqa: E402, F401
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the server now sets its own; children get this one
 

@@ -207,7 +207,7 @@ PATIENCE = 15  # seconds that one rank waits for another before it gives up
            "`tensor /= number` divides in place."))
 def average_gradients(answer: Callable) -> Iterator[Finding]:
     """average_gradients(model): after backward, replace every gradient by its mean over all ranks."""
-    from .launcher import launch
+    from ..running.launch import launch
 
     run = launch(_gradients, 2, threads=1, show=False, average=answer, patience=PATIENCE)
     run.wait()

@@ -17,9 +17,9 @@ from multiprocessing import Pipe, util
 from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 
+from ..machine import cores
 from . import carry, processes
 from .events import STOP, WHERE, Done, Job
-from .machine import cores
 from .record import Record
 from .rendezvous import Meeting
 from .script import Target
@@ -146,7 +146,8 @@ class Supervisor(threading.Thread):
             for worker in living:
                 outcome = record.outcomes[worker.rank]
                 outcome.peak_memory = processes.peak_memory(worker) or outcome.peak_memory
-            quiet = max((now - heard for rank, heard in record.heard.items() if not record.outcomes[rank].over), default=0)
+            heard = [when for rank, when in record.heard.items() if not record.outcomes[rank].over]
+            quiet = now - min(heard, default=now)
             if quiet < self._request.silence:
                 record.standstill = None
                 return
@@ -163,7 +164,8 @@ class Supervisor(threading.Thread):
         while time.monotonic() < now + ANSWER and len(record.places) < len(self._workers):
             for connection in wait_for_any([worker.connection for worker in self._workers], timeout=0.05):
                 self._take_event(next(worker for worker in self._workers if worker.connection is connection))
-        self._fail(f"{self._request.target.name} did not end within its time limit of {limit:g} s.", str(record.where()))
+        name = self._request.target.name
+        self._fail(f"{name} did not end within its time limit of {limit:g} s.", str(record.where()))
         return True
 
     def _take_event(self, worker: processes.Worker) -> bool:

@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from ..style import COLORS, DASHES, TOLD_APART, count, duration, number
 from .curves import Curves, mean_over_ranks
 from .picture import SHARPNESS
-from .style import COLORS, DASHES, TOLD_APART, count, duration, number
 
 INK, FAINT = "#222222", "#767676"
 STRIPS = 8  # cores drawn one by one; more of them are drawn as their sum

@@ -7,9 +7,9 @@ import html
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .errors import CpumpError
+from ..errors import CpumpError
+from ..notebook import show_both
 from .exercises import EXERCISES, Exercise, Finding, NotDone, Stumbled
-from .notebook import show_both
 
 _hints_given: dict[str, int] = {}  # by exercise, in this kernel
 

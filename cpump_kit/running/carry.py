@@ -20,8 +20,8 @@ from types import CodeType
 
 import cloudpickle
 
-from .errors import LaunchError
-from .notebook import cell_name
+from ..errors import LaunchError
+from ..notebook import cell_name
 
 
 class _Pickler(cloudpickle.Pickler):

@@ -14,13 +14,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from .errors import CpumpError
-from .folders import write_whole
-from .machine import cores
-from .style import count, number, percent, times
+from ..errors import CpumpError
+from ..folders import write_whole
+from ..machine import cores
+from ..style import count, number, percent, times
 
 if TYPE_CHECKING:
-    from .picture import Picture
+    from ..showing.picture import Picture
 
 FORMAT, VERSION = "cpump sweep", 1
 COLUMNS = ("script", "processes", "threads each", "samples/s", "smallest to largest", "speed-up", "efficiency")
@@ -120,8 +120,8 @@ class SweepData:
         """The scaling chart. Raises SweepError while there is nothing to draw."""
         if not self.baseline.rates:
             raise SweepError("there is nothing to draw: the baseline, one process with one thread, was not measured")
-        from .picture import Picture
-        from .scaling_chart import ScalingData, alt_text, scaling_figure
+        from ..showing.picture import Picture
+        from ..showing.scaling_chart import ScalingData, alt_text, scaling_figure
 
         same = self.baseline.script == self.script
         points = [self.baseline, *self.settings] if same and self.settings[0].threads == 1 else self.settings

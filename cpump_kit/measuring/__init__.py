@@ -1,0 +1,1 @@
+"""How a script scales on this machine: the sweep, its data, and the laws fitted to it."""
