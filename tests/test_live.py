@@ -23,6 +23,7 @@ class FakeRun:
     script, nprocs, threads, state = "ddp.py", 2, 1, "training"
     seconds, samples_per_second, progress = 6.2, 12400.0, (0.43, 8.2)
     error = traceback = standstill = None
+    notes = ()
     blocking = False
     output = [(0, "hello"), (1, "world")]
 
@@ -80,10 +81,10 @@ def test_what_is_not_known_is_left_out():
 
 
 def test_what_workers_print_and_are_called_cannot_become_html():
-    shown = page(script=EVIL, output=[(0, EVIL)], standstill=EVIL)
-    assert EVIL not in shown and shown.count("&lt;script&gt;") == 3
-    said = RunView(FakeRun(error=EVIL, traceback=EVIL, output=[(1, EVIL)])).words()
-    assert EVIL not in said.html and said.html.count("&lt;script&gt;") == 3
+    shown = page(script=EVIL, output=[(0, EVIL)], standstill=EVIL, notes=(EVIL,))
+    assert EVIL not in shown and shown.count("&lt;script&gt;") == 4
+    said = RunView(FakeRun(error=EVIL, traceback=EVIL, output=[(1, EVIL)], notes=(EVIL,))).words()
+    assert EVIL not in said.html and said.html.count("&lt;script&gt;") == 4
 
 
 def test_what_workers_print_is_bounded():

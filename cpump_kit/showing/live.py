@@ -55,7 +55,7 @@ class RunView:
         totals = [rank.total for rank in ranks]
         plot = live_page.loss_plot(run.series("loss", LOSSES), max(totals) if None not in totals else None)
         cores = live_page.core_table(self._latest)
-        hint = live_page.WAITING if blocked else ""
+        hint = " ".join([*run.notes, *([live_page.WAITING] if blocked else [])])
         return live_page.page(
             f"{run.state}: {self.name}", self._progress(share, left), share,
             f'<div class="cols"><div>{plot}</div><div>{live_page.rank_table(ranks)}{cores}</div></div>'
@@ -81,6 +81,7 @@ class RunView:
     def words(self) -> Shown:
         """What a picture cannot hold: the error to copy, the traceback, what the workers printed."""
         run, parts = self._run, []
+        parts += [f"<p>Note: {escape(note)}</p>" for note in run.notes]
         if run.error:
             parts.append(f"<p>{escape(run.error)}</p>")
         if run.traceback:

@@ -17,7 +17,7 @@ WAITING = "The kernel waits for the end and cannot hear Stop: use Kernel > Inter
 LINES, LETTERS = 6, 160  # of what the workers print
 ROWS = 16  # ranks shown one by one, and cores
 WIDTH, HEIGHT = 460, 236  # of the plot, in its own units
-LEFT, RIGHT, TOP, BOTTOM = 50, 12, 26, 42  # its margins
+LEFT, RIGHT, TOP, BOTTOM = 50, 28, 26, 42  # its margins
 
 
 def _palette(colors: Sequence[str]) -> str:
