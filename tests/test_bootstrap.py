@@ -447,7 +447,7 @@ def test_lessons_that_cannot_be_copied(lessons, tmp_path, capsys, monkeypatch):
 def test_the_wheel_has_the_lessons_and_the_data(tmp_path):
     [wheel] = WheelBuilder(str(CHECKOUT)).build(directory=str(tmp_path), versions=["standard"])
     inside = zipfile.ZipFile(wheel).namelist()
-    wanted = ["pins.txt", "digits.npz", "notebooks/scripts/ddp.py", "jupyter/jupyter_lab_config.json"]
+    wanted = ["pins.txt", "teaching/digits.npz", "notebooks/scripts/ddp.py", "jupyter/jupyter_lab_config.json"]
     assert {f"cpump_kit/{name}" for name in wanted} <= set(inside)
 
 

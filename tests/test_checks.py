@@ -5,8 +5,8 @@ import torch
 import torch.distributed as dist
 
 import cpump_kit as cp
-from cpump_kit.teaching import checks, exercises
-from cpump_kit.teaching.exercises import EXERCISES
+from cpump_kit.teaching import checks
+from cpump_kit.teaching.exercises import EXERCISES, ddp
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_rank_left_alone_is_explained(shown, monkeypatch):
         if dist.get_rank() == 0:
             dist.all_reduce(next(model.parameters()).grad)
 
-    monkeypatch.setattr(exercises, "PATIENCE", 3)
+    monkeypatch.setattr(ddp, "PATIENCE", 3)
     assert not cp.check.average_gradients(only_rank_0)
     assert "waited 3 s for the other in vain" in shown[0][0] and "take part in every all_reduce" in shown[0][0]
 

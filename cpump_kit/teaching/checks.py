@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ..errors import CpumpError
 from ..notebook import show_both
-from .exercises import EXERCISES, Exercise, Finding, NotDone, Stumbled
+from .exercise import Exercise, Finding, NotDone, Stumbled
+from .exercises import EXERCISES
 
 _hints_given: dict[str, int] = {}  # by exercise, in this kernel
 

@@ -1,111 +1,13 @@
-"""The exercises of the lessons: what is asked, three hints, and the properties that an answer must have.
-
-A check is a generator of findings. It looks at what an answer does, never at how it is written and never at its
-speed, and it says what is amiss without giving the answer away.
-"""
+"""Exercises of lesson 07, distributed data parallel."""
 
 from __future__ import annotations
 
 import datetime
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One property of an answer: whether it `holds`; if not, what was `seen` and a `hint`."""
-
-    holds: bool
-    says: str
-    seen: str = ""
-    hint: str = ""
-
-
-@dataclass(frozen=True)
-class Exercise:
-    name: str
-    task: str
-    first_step: str
-    hints: tuple[str, str, str]
-    check: Callable[[Callable], Iterator[Finding]]
-
-
-class NotDone(Exception):
-    """The answer is not finished: its text says what came so far."""
-
-
-class Stumbled(Exception):
-    """The answer raised an error: its text says which."""
-
-
-EXERCISES: dict[str, Exercise] = {}
-
-
-def exercise(first_step: str, hints: tuple[str, str, str]) -> Callable:
-    """Enter a check under its function's name; the docstring is the task."""
-    def enter(check: Callable) -> Callable:
-        EXERCISES[check.__name__] = Exercise(check.__name__, check.__doc__, first_step, hints, check)
-        return check
-    return enter
-
-
-def tried(answer: Callable, *arguments):
-    """What the answer gives for the arguments. Raises NotDone for nothing and Stumbled for an error."""
-    call = calling(answer, *arguments)
-    try:
-        value = answer(*arguments)
-    except NotImplementedError:
-        raise NotDone(f"{call} is not implemented") from None
-    except Exception as error:
-        raise Stumbled(f"{call} raised {type(error).__name__}: {error}") from None
-    if value is None or value is ...:
-        raise NotDone(f"{call} gives {'nothing' if value is None else '...'} so far")
-    return value
-
-
-def calling(answer: Callable, *arguments) -> str:
-    return f"{getattr(answer, '__name__', 'your function')}({', '.join(map(repr, arguments))})"
-
-
-def is_whole(value) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def for_all(says: str, hint: str, problems: list[str]) -> Finding:
-    """The finding for a property that must hold in every case; the first problem is what was seen."""
-    return Finding(not problems, says, problems[0] if problems else "", hint)
-
-
-# --- lesson 00 ---------------------------------------------------------------------------------------------------
-
-
-@exercise(
-    first_step="write a return line that gives each worker its part of the usable cores",
-    hints=("With 8 usable cores and 2 workers, how many threads can each have so that no core serves two threads?",
-           "A thread cannot be split: divide without a remainder, as // does, and leave the remainder unused.",
-           "With more workers than cores the division gives 0, and a worker needs one thread to run at all: "
-           "max takes the larger of two numbers."))
-def threads_per_worker(answer: Callable) -> Iterator[Finding]:
-    """share(usable_cores, nprocs): the threads for each of nprocs workers, at least 1."""
-    cases = [(2, 1), (2, 2), (8, 3), (16, 5), (2, 4), (1, 1), (64, 64)]
-    given = [(calling(answer, *case), *case, tried(answer, *case)) for case in cases]
-    wrong_kind = [f"{call} gave {value!r}" for call, _, _, value in given if not is_whole(value)]
-    yield for_all("a whole number of threads", "half a thread cannot run: think of //", wrong_kind)
-    if wrong_kind:
-        return
-    yield for_all("at least one thread for each worker", "what is left where there are more workers than cores?",
-                  [f"{call} gave {value}" for call, _, _, value in given if value < 1])
-    yield for_all("no more threads than cores, as long as each worker can have a core",
-                  "all workers run at once, so count their threads together",
-                  [f"{call} gave {value}: {nprocs} workers would run {value * nprocs} threads"
-                   for call, cores, nprocs, value in given if nprocs <= cores and value * nprocs > cores])
-    yield for_all("no cores idle that could give every worker one more thread", "use what the machine has",
-                  [f"{call} gave {value}: {nprocs} workers would leave {cores - value * nprocs} of {cores} cores idle"
-                   for call, cores, nprocs, value in given if (value + 1) * nprocs <= cores])
-
-
-# --- lesson 07 ---------------------------------------------------------------------------------------------------
+from ...running.launch import launch
+from ..exercise import Finding, NotDone, calling, exercise, for_all, is_whole, tried
 
 
 @exercise(
@@ -207,8 +109,6 @@ PATIENCE = 15  # seconds that one rank waits for another before it gives up
            "`tensor /= number` divides in place."))
 def average_gradients(answer: Callable) -> Iterator[Finding]:
     """average_gradients(model): after backward, replace every gradient by its mean over all ranks."""
-    from ..running.launch import launch
-
     run = launch(_gradients, 2, threads=1, show=False, average=answer, patience=PATIENCE)
     run.wait()
     seen, hint = run.error or "", "look at that line first"
