@@ -62,17 +62,22 @@ def cores() -> Cores:
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else logical
     physical, quota = psutil.cpu_count(logical=False), cpu_quota()
     limits = [affinity, physical or affinity, int(quota) if quota is not None else affinity]
-    memory, shm = psutil.virtual_memory(), _shared_memory()
-    limit, used = _memory_limit()
+    (total, available), shm = memory(), _shared_memory()
     return Cores(
         usable=max(1, min(limits)), logical=logical, physical=physical, affinity=affinity, quota=quota,
-        memory_bytes=min(memory.total, limit), memory_available_bytes=min(memory.available, limit - used),
+        memory_bytes=total, memory_available_bytes=available,
         shm_bytes=shm[0], shm_free_bytes=shm[1], model=_model())
 
 
 def threads_per_worker(nprocs: int) -> int:
     """Intra-op threads for each of `nprocs` workers, so that together they do not exceed the usable cores."""
     return max(1, cores().usable // nprocs)
+
+
+def memory() -> tuple[int, int]:
+    """(main memory, what of it is free) in bytes, the control group's limit included."""
+    machine, (limit, used) = psutil.virtual_memory(), _memory_limit()
+    return min(machine.total, limit), min(machine.available, limit - used)
 
 
 def core_use() -> list[float]:

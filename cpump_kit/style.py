@@ -50,6 +50,11 @@ def percent(share: float) -> str:
     return f"{text}\u00a0%"
 
 
+def memory(size: float) -> str:
+    """Bytes as 210 MiB or 1.4 GiB."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**29 else f"{size / 2**20:.0f} MiB"
+
+
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers (1, 2, 2.5 or 5 times a power of ten apart) inside [low, high], roughly `about` of them."""
     if not high > low:

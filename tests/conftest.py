@@ -7,6 +7,8 @@ from multiprocessing import forkserver, resource_tracker
 import psutil
 import pytest
 
+from cpump_kit.running.processes import ready_pids
+
 GRACE = 5.0  # seconds that a process which is ending may still take
 
 
@@ -18,8 +20,8 @@ def _processes() -> set[psutil.Process]:
 def no_process_left_behind():
     before = _processes()
     yield
-    # These two belong to multiprocessing and live as long as the process that uses it.
-    lasting = {forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid}
+    # These belong to multiprocessing and to the kit, and live as long as the process that uses them.
+    lasting = {forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid, *ready_pids()}
     started = [process for process in _processes() - before if process.pid not in lasting]
     left = psutil.wait_procs(started, timeout=GRACE)[1] if started else []
     names = [describe(process) for process in left]

@@ -421,3 +421,84 @@ def test_importing_the_kit_starts_the_fork_server_only_where_a_launch_is_likely(
 
 def test_stopping_takes_no_longer_than_it_says():
     assert ASKED < 2
+
+
+def test_a_worker_stands_where_its_launcher_stands(script, tmp_path, monkeypatch):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "beside.py").write_text("VALUE = 3\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    path = script("""
+        import os
+        from beside import VALUE
+
+        def train(rank, world_size):
+            return os.getcwd(), os.listdir(), VALUE
+        """)
+    assert cp.launch(path).results == [(str(folder), ["beside.py"], 3)]
+
+
+def test_a_progress_bar_is_seen_while_it_moves_and_as_it_looks_last(script):
+    path = script("""
+        import sys, time
+
+        def train(rank, world_size, *, lock):
+            for i in range(1, 4):
+                sys.stderr.write(f"\\rbar {i}/4")
+                sys.stderr.flush()
+            with lock:
+                sys.stderr.write("\\rbar 4/4\\n")
+        """)
+    lock = multiprocessing.get_context("spawn").Lock()
+    lock.acquire()
+    run = cp.launch(path, lock=lock)
+    wait_until(lambda: run.output == [(0, "bar 3/4")])
+    lock.release()
+    run.results
+    assert run.output == [(0, "bar 4/4")]
+
+
+def test_workers_that_need_more_memory_than_is_free_are_pointed_out(monkeypatch):
+    from cpump_kit.running import launch as launching
+
+    monkeypatch.setitem(launching.WORKER_BYTES, "forkserver", 2**45)
+    run = cp.launch(lambda rank, world_size: rank, nprocs=2, start_method="forkserver")
+    assert run.results == [0, 1]
+    assert any("2 workers need at least 65536.0 GiB" in note for note in run.notes)
+
+
+def test_memory_that_runs_low_is_pointed_out_while_the_run_goes_on(monkeypatch):
+    from cpump_kit.running import supervisor
+
+    monkeypatch.setattr(supervisor, "LITTLE", 1.1)  # of the memory: then there is always too little
+    run = cp.launch(lambda rank, world_size: time.sleep(600))
+    wait_until(lambda: supervisor.MEMORY_LOW in run.notes)
+    run.stop()
+    run.wait()
+    assert run.notes.count(supervisor.MEMORY_LOW) == 1
+
+
+def test_spawned_workers_are_kept_ready_for_the_next_run():
+    program = textwrap.dedent("""
+        import os, time
+        import cpump_kit as cp
+        from cpump_kit.running import processes
+
+        def train(rank, world_size):
+            return os.getpid(), os.environ["MARK"]
+
+        if __name__ == "__main__":
+            os.environ["MARK"] = "first"
+            first = cp.launch(train, nprocs=2)
+            first.wait()
+            while len(processes.ready_pids()) < 2:
+                time.sleep(0.05)
+            ready, os.environ["MARK"] = processes.ready_pids(), "second"
+            (one, mark), (two, _) = cp.launch(train, nprocs=2).results
+            asked = cp.launch(train, start_method="spawn").results[0][0]  # a start that was asked for is a fresh one
+            print(ready == {one, two}, mark, asked in ready)
+        """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240,
+                          env={**os.environ, "CPUMP_START_METHOD": "spawn"})
+    assert done.stdout.split() == ["True", "second", "False"], done.stderr

@@ -21,6 +21,8 @@ class Job:
     function: str
     call: bytes  # carry.pack of (function or None, keyword arguments)
     environment: dict[str, str]
+    directory: str  # the launcher's current one
+    path: tuple[str, ...]  # the launcher's sys.path
     store: Any  # for rank 0: the socket on which it puts the store (rendezvous.py)
     folder: str  # private to the run; holds the ranks' output
     leftovers: tuple[str, ...]  # folders to remove if the launcher ends without doing so

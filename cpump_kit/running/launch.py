@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import LaunchError
 from ..machine import cores, threads_per_worker
 from ..notebook import in_notebook
-from ..style import count
+from ..style import count, memory
 from . import carry, processes, script, worker
 from .run import Run, runs_in_progress
 from .supervisor import Request
 
 # Every library with a thread pool of its own reads one of these when it is loaded.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# What one more worker takes before it trains anything, measured with torch 2.13: those forked share torch's pages.
+WORKER_BYTES = {"forkserver": 12 * 2**20, "fork": 12 * 2**20, "spawn": 210 * 2**20}
 
 
 def launch(what: str | Path | Callable, nprocs: int = 1, *, threads: int | None = None,
@@ -47,7 +50,8 @@ def launch(what: str | Path | Callable, nprocs: int = 1, *, threads: int | None 
     calls, cells = _pack(target, arguments, nprocs)
     environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
     notes = _notes(nprocs, threads, method)
-    run = Run(Request(target, nprocs, threads, method, calls, cells, environment, notes, silence, timeout))
+    run = Run(Request(target, nprocs, threads, method, start_method is None, calls, cells, environment, os.getcwd(),
+                      tuple(sys.path), notes, silence, timeout))
     if show and in_notebook():
         from ..showing.live import show as show_live
 
@@ -68,6 +72,10 @@ def _notes(nprocs: int, threads: int, method: str) -> tuple[str, ...]:
                      f"{count(usable, 'usable core')}: they push each other aside.")
     for other in runs_in_progress():
         notes.append(f"{other} is still training: the timings of both runs will suffer.")
+    need, free = nprocs * WORKER_BYTES[method], cores().memory_available_bytes
+    if need > free:
+        notes.append(f"{count(nprocs, 'worker')} need at least {memory(need)} before they train, and {memory(free)} of "
+                     "memory are free: the system may end one of them.")
     if method == "fork":
         notes.append("fork copies this process without its threads: if PyTorch has computed anything here before, "
                      "the workers can hang.")

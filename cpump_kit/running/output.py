@@ -46,10 +46,12 @@ class Output:
         return data
 
     def _add(self, rank: int, line: bytes) -> None:
-        # A progress bar rewrites its line after each carriage return: what counts is how it looks last.
-        text = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
-        self.lines.append((rank, text[:LINE]))
+        self.lines.append((rank, _as_seen(line)))
         self.count += 1
+
+    def unfinished(self) -> list[tuple[int, str]]:
+        """The lines that have not ended yet, as a progress bar's has not while it moves."""
+        return [(rank, shown) for rank, begun in enumerate(self._begun) if (shown := _as_seen(begun))]
 
     def since(self, count: int) -> list[tuple[int, str]]:
         """The lines after the first `count`, as far as they are kept."""
@@ -64,3 +66,8 @@ class Output:
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
+
+
+def _as_seen(line: bytes) -> str:
+    """A progress bar rewrites its line after each carriage return: what counts is how it looks last."""
+    return line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2][:LINE]

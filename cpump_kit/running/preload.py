@@ -1,7 +1,6 @@
 """Imported once by the fork server, so that each worker finds its imports done.
 
-The first DistributedDataParallel of a process imports torch._dynamo, some 800 modules and 2 s of work: it is here
-too. Only imports may stand here. A forked child has none of its parent's threads, so nothing may compute.
+A forked child has none of its parent's threads, so nothing may compute here.
 """
 
 import atexit
@@ -11,15 +10,9 @@ import signal
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal means the launcher; the server ends with it
 
-import numpy  # noqa: E402, F401
 import psutil  # noqa: E402
-import torch._dynamo  # noqa: E402, F401
-import torch.distributed  # noqa: E402, F401
-import torch.nn.parallel.distributed  # noqa: E402, F401
-import torch.utils.data.distributed  # noqa: E402, F401
 
-from ..teaching import data  # noqa: E402, F401
-from . import worker  # noqa: E402, F401
+from . import imports, worker  # noqa: E402, F401
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the server now sets its own; children get this one
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec
 from multiprocessing import util
 from multiprocessing.connection import Connection
@@ -19,9 +20,12 @@ from pathlib import Path
 import psutil
 
 from ..errors import LaunchError
+from ..machine import cores
 from .worker import work
 
 _starting = threading.Lock()
+FIRST = 2  # workers started ahead before anybody has launched
+_ready: list[Worker] = []  # spawned ahead for the next run, see `keep_ready`
 
 
 @dataclass
@@ -48,19 +52,43 @@ def check_start_method(method: str | None) -> str:
 
 
 def warm() -> None:
-    """Start the fork server in the background, so that the first launch finds torch imported.
+    """Begin in the background what the first launch would wait for: the fork server, or else the first workers."""
+    if multiprocessing.parent_process() is None:
+        _start_fork_server() if default_start_method() == "forkserver" else keep_ready(FIRST)
 
-    Forking it is safe: it imports and never computes, so no thread pool exists that a child would miss.
-    """
-    if default_start_method() == "forkserver" and multiprocessing.parent_process() is None:
-        from multiprocessing import forkserver
 
-        multiprocessing.set_forkserver_preload(["cpump_kit.running.preload"])
-        path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        # The server looks for modules where a fresh interpreter does, and must find the kit that is running here.
-        # Its sockets lie in multiprocessing's folder, which is not removed if this process is killed.
-        with _starting, _in_environment(PYTHONPATH=os.pathsep.join(path), CPUMP_LEFTOVERS=util.get_temp_dir()):
-            forkserver.ensure_running()
+def _start_fork_server() -> None:
+    """Forking it is safe: it imports and never computes, so no thread pool exists that a child would miss."""
+    from multiprocessing import forkserver
+
+    multiprocessing.set_forkserver_preload(["cpump_kit.running.preload"])
+    path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # The server looks for modules where a fresh interpreter does, and must find the kit that is running here.
+    # Its sockets lie in multiprocessing's folder, which is not removed if this process is killed.
+    with _starting, _in_environment(PYTHONPATH=os.pathsep.join(path), CPUMP_LEFTOVERS=util.get_temp_dir()):
+        forkserver.ensure_running()
+
+
+def keep_ready(nprocs: int) -> None:
+    """Where workers are spawned, start those of the next run ahead, in the background: their imports take seconds."""
+    if default_start_method() == "spawn":
+        threading.Thread(target=_start_ahead, args=(min(nprocs, cores().usable),), name="cpump ahead").start()
+
+
+def _start_ahead(nprocs: int) -> None:
+    while len(_ready) < nprocs:
+        _ready.append(_start(len(_ready), "spawn", [], ahead=True))
+
+
+def ready_pids() -> set[int]:
+    """The processes that wait for the next run."""
+    return {worker.process.pid for worker in _ready}
+
+
+@atexit.register
+def _end_ready() -> None:
+    while _ready:
+        kill(_ready.pop())
 
 
 @contextmanager
@@ -75,16 +103,29 @@ def _in_environment(**variables: str) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def start_worker(rank: int, method: str, others: list[Worker]) -> Worker:
-    """Start one process, which waits for its job on the connection. `others` are those of the same run so far."""
+def start_worker(rank: int, method: str, others: list[Worker], ready: bool) -> Worker:
+    """A process that waits for its job on the connection.
+
+    others   those of the same run so far
+    ready    it may be one that was started ahead
+    """
+    while ready and method == "spawn" and _ready:
+        worker = _ready.pop(0)
+        if worker.process.is_alive():
+            return replace(worker, rank=rank)
     if method == "forkserver":
-        warm()
+        _start_fork_server()
+    return _start(rank, method, others, ahead=False)
+
+
+def _start(rank: int, method: str, others: list[Worker], ahead: bool) -> Worker:
     context = multiprocessing.get_context(method)
     ours, theirs = context.Pipe()
     # A forked child also inherits our ends of the pipes; unless it closes them no rank would see us end.
     inherited = [ours, *(other.connection for other in others)] if method == "fork" else []
     # Not a daemon: a daemon may start no DataLoader workers. The pipe's end is what ends a worker with its launcher.
-    process = context.Process(target=work, args=(theirs, inherited), name=f"cpump rank {rank}", daemon=False)
+    process = context.Process(target=work, args=(theirs, inherited, ahead), name=f"cpump rank {rank}",
+                              daemon=False)
     with _main_left_alone():
         process.start()
     theirs.close()

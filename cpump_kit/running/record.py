@@ -30,8 +30,9 @@ class RankStatus:
 class Record:
     """The lock guards every field; take it around each access."""
 
-    def __init__(self, nprocs: int, folder: Path):
+    def __init__(self, nprocs: int, folder: Path, notes: tuple[str, ...] = ()):
         self.lock = threading.RLock()
+        self.notes = list(notes)  # on the run's timings or safety; more may come
         self.state = "starting"  # then "training", and at the end "done", "failed" or "stopped"
         self.error: str | None = None
         self.traceback: str | None = None

@@ -26,15 +26,14 @@ class Meeting:
         return None if sys.platform == "win32" else reduction.DupFd(self._socket.fileno())
 
     def environment(self, rank: int, world_size: int) -> dict[str, str]:
-        """What torchrun would set for this rank, so that a plain `init_process_group("gloo")` finds its peers.
+        """What torchrun would set for this rank.
 
-        TORCHELASTIC_USE_AGENT_STORE tells rank 0 to open no store of its own, which would listen on every address.
         Gloo is kept to the loopback interface, unless the reader has named another.
         """
         interface = os.environ.get("GLOO_SOCKET_IFNAME") or (loopback_interface() if sys.platform != "win32" else None)
         return {
-            "MASTER_ADDR": HOST, "MASTER_PORT": str(self.port), "TORCHELASTIC_USE_AGENT_STORE": "True",
-            "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0",
+            "MASTER_ADDR": HOST, "MASTER_PORT": str(self.port), "GROUP_RANK": "0",
+            "RANK": str(rank), "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size),
             **({"GLOO_SOCKET_IFNAME": interface} if interface else {})}
 
@@ -46,6 +45,6 @@ def serve(handle, port: int):
     """In rank 0: put torch's store on the socket, where ranks that came first are waiting. Keep what is returned."""
     from torch.distributed import TCPStore
 
-    if handle is None:
-        return TCPStore(HOST, port, is_master=True, wait_for_workers=False, use_libuv=False)
-    return TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=handle.detach())
+    # Not the libuv store: torch 2.6's takes no open socket.
+    socket_of_ours = {} if handle is None else {"master_listen_fd": handle.detach()}
+    return TCPStore(HOST, port, is_master=True, wait_for_workers=False, use_libuv=False, **socket_of_ours)

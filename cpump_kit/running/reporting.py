@@ -37,7 +37,7 @@ def as_numbers(numbers: dict) -> dict[str, float]:
     for name, value in numbers.items():
         if type(value) is not float:
             try:
-                numbers[name] = float(value)
+                numbers[name] = float(value.detach() if hasattr(value, "detach") else value)
             except (TypeError, ValueError, RuntimeError):
                 kind = type(value).__name__
                 raise TypeError(f"report({name}=...) takes a number or a tensor of one element, not {kind}") from None

@@ -24,15 +24,13 @@ class Run:
     """A run of a script in worker processes, from `launch` on. Everything here may be read at any time.
 
     script, nprocs, threads   what runs, the number of ranks, the intra-op threads of each
-    notes                     what the reader should know of its timings or safety, a line each
     folder                    holds what each rank printed (rank0.log, ...); it goes when this object goes
     """
 
     def __init__(self, request: Request):
         self.script, self.nprocs, self.threads = request.target.name, request.nprocs, request.threads
-        self.notes = request.notes
         self.folder = Path(tempfile.mkdtemp(prefix="cpump-"))  # readable by this user alone
-        self._record = Record(request.nprocs, self.folder)
+        self._record = Record(request.nprocs, self.folder, request.notes)
         self._ended, self._callbacks = threading.Event(), []
         self._waiting = 0
         self._tidy_up = weakref.finalize(self, shutil.rmtree, self.folder, True)
@@ -44,6 +42,12 @@ class Run:
     def state(self) -> str:
         """ "starting", "training", "done", "failed" or "stopped"."""
         return self._record.state
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know of its timings or safety, a line each."""
+        with self._record.lock:
+            return tuple(self._record.notes)
 
     @property
     def error(self) -> str | None:
@@ -193,8 +197,9 @@ class Run:
 
     @property
     def output(self) -> list[tuple[int, str]]:
-        """The last lines that the workers printed, as (rank, line)."""
-        return self.output_since(0)[1]
+        """The last lines that the workers printed, as (rank, line), those that have not ended yet included."""
+        with self._record.lock:
+            return [*self._record.output.since(0), *self._record.output.unfinished()]
 
     def output_since(self, count: int) -> tuple[int, list[tuple[int, str]]]:
         """(number of lines so far, those after the first `count` that are still kept)."""

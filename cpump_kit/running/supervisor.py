@@ -17,7 +17,7 @@ from multiprocessing import Pipe, util
 from multiprocessing.connection import wait as wait_for_any
 from pathlib import Path
 
-from ..machine import cores
+from .. import machine
 from . import carry, processes
 from .events import STOP, WHERE, Done, Job
 from .record import Record
@@ -31,6 +31,8 @@ ASKED = 1.0  # seconds between the question to stop and the end of the process
 POLL = 0.1  # seconds between two looks at what the workers printed
 LOOK = 0.5  # seconds between two looks at their memory and at who has not been heard
 ANSWER = 0.5  # seconds in which the ranks may say where they are before a run is ended for its time limit
+LITTLE = 0.03  # the share of memory below which the system may soon end a process
+MEMORY_LOW = "This machine's memory is nearly used up: if it runs out, the system ends a rank."
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,12 @@ class Request:
     nprocs: int
     threads: int
     method: str
+    ready: bool  # workers that were started ahead will do
     calls: list[bytes]  # one packed call a rank
     cells: dict[str, str]  # the text of notebook cells in them, by file name
     environment: dict[str, str]
+    directory: str
+    path: tuple[str, ...]
     notes: tuple[str, ...] = ()
     silence: float = 10.0  # seconds without a report after which the ranks are asked where they are
     timeout: float | None = None  # seconds that the run may take
@@ -86,17 +91,20 @@ class Supervisor(threading.Thread):
             self._end_workers()
             self._conclude()
             self._when_ended()
+            if self._request.ready:
+                processes.keep_ready(self._request.nprocs)
 
     def _start_workers(self) -> None:
         request, meeting = self._request, Meeting()
         for rank, call in enumerate(request.calls):
             if self._stop_asked:
                 break
-            worker = processes.start_worker(rank, request.method, self._workers)
+            worker = processes.start_worker(rank, request.method, self._workers, request.ready)
             self._workers.append(worker)
             job = Job(
                 rank, request.nprocs, request.threads, request.target.script, request.target.function, call,
                 environment={**request.environment, **meeting.environment(rank, request.nprocs)},
+                directory=request.directory, path=request.path,
                 store=meeting.handle() if rank == 0 else None, folder=str(self._folder),
                 leftovers=(str(self._folder), util.get_temp_dir()), cells=request.cells)
             with suppress(OSError):  # it has ended already, which `_follow` will see
@@ -141,8 +149,10 @@ class Supervisor(threading.Thread):
 
     def _look(self, living: Iterable[processes.Worker], now: float) -> None:
         """Note the ranks' memory, and if one has not been heard for long, where all of them are."""
-        record = self._record
+        record, (memory, free) = self._record, machine.memory()
         with record.lock:
+            if free < LITTLE * memory and MEMORY_LOW not in record.notes:
+                record.notes.append(MEMORY_LOW)
             for worker in living:
                 outcome = record.outcomes[worker.rank]
                 outcome.peak_memory = processes.peak_memory(worker) or outcome.peak_memory
@@ -189,7 +199,7 @@ class Supervisor(threading.Thread):
             outcome = self._record.outcomes[worker.rank]
             outcome.exitcode, outcome.ended_ns = worker.process.exitcode, time.monotonic_ns()
             if outcome.event is None and outcome.exitcode < 0:
-                outcome.machine = cores()
+                outcome.machine = machine.cores()
                 outcome.where, outcome.stack = of_fault(self._record.output.last_words(worker.rank))
 
     def _end_workers(self) -> None:

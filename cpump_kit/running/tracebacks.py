@@ -22,7 +22,8 @@ def describe(error: BaseException, own: set[str | None]) -> tuple[str, str]:
     """(where, text): the deepest line in the files `own`, such as "ddp.py, line 23, in train", and the traceback."""
     shown = traceback.TracebackException.from_exception(error)
     _trim(shown, set())
-    frames = [frame for frame in shown.stack if frame.filename in own] or list(shown.stack)
+    frames = ([frame for frame in shown.stack if frame.filename in own]
+              or [frame for frame in shown.stack if not in_library(frame.filename)] or list(shown.stack))
     if isinstance(error, SyntaxError) and error.filename:  # of a module that the script imports
         where = f"{short_name(error.filename)}, line {error.lineno}"
     else:
@@ -52,8 +53,7 @@ def _trim(shown: traceback.TracebackException, seen: set) -> None:
     if shown is None or id(shown) in seen:
         return
     seen.add(id(shown))
-    while shown.stack and shown.stack[0].filename.startswith(KIT):
-        shown.stack.pop(0)
+    shown.stack[:] = [frame for frame in shown.stack if not frame.filename.startswith(KIT)]
     _trim(shown.__cause__, seen)
     _trim(shown.__context__, seen)
 

@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 
 from ..machine import Cores
+from ..style import memory
 from .events import Done, Failed
 
 # What gloo and torch's store say in a rank whose peer has gone.
@@ -124,20 +125,16 @@ def _signal(outcome: Outcome) -> str:
 
 
 def _out_of_memory(outcome: Outcome) -> str:
-    peak = f"it had used up to {_gib(outcome.peak_memory)}" if outcome.peak_memory else "its use is not known"
-    free = f", and {_gib(outcome.machine.memory_available_bytes)} were free after that" if outcome.machine else ""
+    peak = f"it had used up to {memory(outcome.peak_memory)}" if outcome.peak_memory else "its use is not known"
+    free = f", and {memory(outcome.machine.memory_available_bytes)} were free after that" if outcome.machine else ""
     return f", most often by the system because memory ran out: {peak}{free}"
 
 
 def _shared_memory_full(outcome: Outcome) -> str:
     if outcome.machine is None or outcome.machine.shm_bytes is None:
         return ", a fault in memory that processes share"
-    return (f", most often because shared memory ran out: /dev/shm holds {_gib(outcome.machine.shm_bytes)}, of which "
-            f"{_gib(outcome.machine.shm_free_bytes)} are free; a container gets more with --shm-size=1g")
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB" if size >= 2**29 else f"{size / 2**20:.0f} MiB"
+    return (f", most often because shared memory ran out: /dev/shm holds {memory(outcome.machine.shm_bytes)}, of which "
+            f"{memory(outcome.machine.shm_free_bytes)} are free; a container gets more with --shm-size=1g")
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -20,12 +20,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import util
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
 
-from . import carry, hang, rendezvous, reporting, tracebacks
+from . import carry, hang, process_group, reporting, tracebacks
 from .events import STOP, WHERE, Done, Failed, Job, Started
+from .explain import explain
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -33,20 +35,25 @@ _kept: list = []  # what must live until the process ends
 inside = False  # True in a worker process; then `main()` of a script must not launch
 
 
-def work(connection: Connection, inherited: list[Connection]) -> None:
-    """The first and last function of a worker process. It never returns."""
+def work(connection: Connection, inherited: list[Connection], ahead: bool) -> None:
+    """The first and last function of a worker process. It never returns.
+
+    inherited   connections of other workers, which a forked process has open too
+    ahead       the process was started before there is work: it uses the time for imports
+    """
     global inside
     inside = True
     for other in inherited:
         other.close()
     _guard()
+    if ahead:
+        from . import imports  # noqa: F401
     try:
         job = connection.recv()
         _redirect_output(Path(job.folder) / f"rank{job.rank}.log")
     except (EOFError, OSError):
         os._exit(1)  # the launcher ended before it had work for us
-    os.environ.clear()
-    os.environ.update(job.environment)
+    _go_where_the_launcher_is(job)
     sending = threading.Lock()
 
     def send(event) -> None:
@@ -56,7 +63,7 @@ def work(connection: Connection, inherited: list[Connection]) -> None:
     threading.Thread(target=_watch, args=(connection, send, job), name="cpump watch", daemon=True).start()
     _do(job, send)
     # Stay until the launcher has heard all ranks and ends us: a peer may still read from our sockets, and rank 0
-    # holds the store. Nothing is destructed on the way (see `_prepare_torch`).
+    # holds the store. Nothing is destructed on the way (see process_group.py).
     threading.Event().wait()
 
 
@@ -80,6 +87,14 @@ def _let_the_fork_server_end() -> None:
     if server is not None and server._forkserver._forkserver_alive_fd is not None:
         os.close(server._forkserver._forkserver_alive_fd)
         server._forkserver._forkserver_alive_fd = None
+
+
+def _go_where_the_launcher_is(job: Job) -> None:
+    os.environ.clear()
+    os.environ.update(job.environment)
+    sys.path[:] = job.path
+    with suppress(OSError):  # it may have been removed, which is for the script to notice
+        os.chdir(job.directory)
 
 
 def _watch(connection: Connection, send: Callable, job: Job) -> None:
@@ -125,13 +140,16 @@ def _do(job: Job, send: Callable) -> None:
     reports.close()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
+    if isinstance(event, Done):
+        util._run_finalizers(0)  # as a process's end would: the script's named locks and queues leave nothing behind
     send(event)
 
 
 def _run(job: Job) -> Done:
-    _prepare_torch(job.threads)
-    if job.rank == 0:
-        _kept.append(rendezvous.serve(job.store, int(job.environment["MASTER_PORT"])))
+    import torch
+
+    torch.set_num_threads(job.threads)  # OMP_NUM_THREADS comes too late where torch is imported already
+    process_group.prepare(job.store, job.environment)
     for name, text in job.cells.items():
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     call, arguments = carry.unpack(job.call)
@@ -141,24 +159,6 @@ def _run(job: Job) -> Done:
         call = getattr(module, job.function)
     result = call(job.rank, job.world_size, **arguments)
     return Done(carry.pack_result(result, module), time.monotonic_ns())
-
-
-def _prepare_torch(threads: int) -> None:
-    import torch
-    import torch.distributed as dist
-
-    torch.set_num_threads(threads)  # the environment's OMP_NUM_THREADS comes too late where torch is imported already
-    if not dist.is_available():
-        return
-    destroy = dist.destroy_process_group
-
-    def destroy_process_group(group=None) -> None:
-        # A model may hold the last reference to its group. Gloo's destructor joins a thread that can be waiting for
-        # the interpreter's lock, which we would hold: so no group is destructed before this process exits.
-        _kept.extend(dist.distributed_c10d._world.pg_map)
-        destroy(group)
-
-    dist.destroy_process_group = destroy_process_group
 
 
 def _load(script: str) -> ModuleType:
@@ -173,7 +173,16 @@ def _load(script: str) -> ModuleType:
     return main
 
 
+def _printed(job: Job) -> str:
+    """The end of what this process and those that it started have printed."""
+    try:
+        return Path(job.folder, f"rank{job.rank}.log").read_text("utf-8", "replace")[-4000:]
+    except OSError:
+        return ""
+
+
 def _failure(error: BaseException, job: Job) -> Failed:
     kind = {SystemExit: "exit", KeyboardInterrupt: "interrupt"}.get(type(error), "exception")
     where, text = tracebacks.describe(error, {job.script, *job.cells})
-    return Failed(kind, tracebacks.headline(error), where, text, time.monotonic_ns())
+    said = explain(error, _printed(job)) or tracebacks.headline(error)
+    return Failed(kind, said, where, text, time.monotonic_ns())
