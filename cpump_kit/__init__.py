@@ -21,6 +21,8 @@ _HOMES = {
     "teaching.predict": ["predict"],
     "teaching.show": ["show"],
     "teaching.checks": ["check", "hint"],
+    "classroom.board": ["board"],
+    "classroom.progress": ["progress"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME)

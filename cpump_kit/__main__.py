@@ -1,4 +1,4 @@
-"""The command line, `python3 -m cpump_kit` or `cpump`: sets up first, then lab, test, doctor or run.
+"""The command line, `python3 -m cpump_kit` or `cpump`: sets up first, then lab, test, doctor, run and the rest.
 
 Like bootstrap.py it needs only the standard library at first, and loads on a Python that is too old, to say so.
 """
@@ -16,7 +16,12 @@ HELP = """usage: python3 -m cpump_kit COMMAND [...]     (or: cpump COMMAND [...]
   lab [DIR] [...]   open JupyterLab on the map of lessons; DIR: a folder for your own copy of them, which is made
                     if needed and in which no file is ever overwritten; the rest goes to `jupyter lab`
   test [...]        run the tests; the rest goes to pytest
-  doctor [--json]   check this machine; every problem comes with its cure
+  doctor [--json]   check this machine; every problem comes with its cure; --fix mends what can be mended safely
+  progress [DIR]    which lessons are run, which exercises passed, what comes next
+  reset LESSON      bring a lesson back as it was at first; your copy of it is kept beside it
+  slides LESSON     run a lesson and write it as a slide show, one HTML file that needs no network
+  book [DIR]        run all lessons and write them as a site to read, with every picture and result
+  new-lesson NAME   begin a lesson: its notebook, script, exercise and tests from a template
   run SCRIPT [...]  train with a script, e.g. run notebooks/scripts/ddp.py --nprocs 2 --epochs 1
 
 Where packages are missing, every command first installs them in .venv, beside pyproject.toml.
@@ -111,6 +116,36 @@ def run(arguments) -> int:
     return run_command(arguments)
 
 
+def progress(arguments) -> int:
+    from .classroom.progress import main as show_progress
+
+    return show_progress(arguments)
+
+
+def reset(arguments) -> int:
+    from .classroom.reset import main as bring_back
+
+    return bring_back(arguments)
+
+
+def slides(arguments) -> int:
+    from .classroom.slides import main as write_slides
+
+    return write_slides(arguments)
+
+
+def book(arguments) -> int:
+    from .classroom.book import main as write_book
+
+    return write_book(arguments)
+
+
+def new_lesson(arguments) -> int:
+    from .classroom.new_lesson import main as begin_lesson
+
+    return begin_lesson(arguments)
+
+
 def fail(message, code=1) -> int:
     print("cpump: {}".format(message), file=sys.stderr)
     return code
@@ -127,7 +162,8 @@ def _make_importable():
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
-COMMANDS = {"lab": lab, "test": test, "doctor": doctor, "run": run}
+COMMANDS = {"lab": lab, "test": test, "doctor": doctor, "run": run, "progress": progress, "reset": reset,
+            "slides": slides, "book": book, "new-lesson": new_lesson}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,6 +11,7 @@ from ..errors import CpumpError
 from ..notebook import show_both
 from .exercise import Exercise, Finding, NotDone, Stumbled
 from .exercises import EXERCISES
+from .passed import keep_passed
 
 _hints_given: dict[str, int] = {}  # by exercise, in this kernel
 
@@ -44,6 +45,8 @@ class _Checks:
         def check(answer) -> Result:
             result = Result(found.name, tuple(_findings(found, answer)))
             _show(found, result)
+            if result:
+                keep_passed(found.name)
             return result
 
         check.__name__, check.__doc__ = found.name, f"Check your {found.task}"

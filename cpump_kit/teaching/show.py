@@ -27,6 +27,7 @@ STYLES = {" ": "border-left: 4px solid transparent",
 GUTTER = "display: inline-block; text-align: right; user-select: none; opacity: 0.75; padding-right: 1em; width: "
 PAGE = ("font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px); "
         "line-height: 1.4; white-space: pre; overflow-x: auto")
+CODE = "display: inline; font: inherit; margin: 0; padding: 0; background: none"  # nbconvert keeps spaces only in a pre
 
 
 class ListingError(CpumpError, ValueError):
@@ -122,7 +123,7 @@ def _as_html(part: list[Line], signed: bool, fold: bool) -> str:
     for line in part:
         word = f'<span style="{GUTTER}3.5em">{WORDS[line.sign]}</span>' if signed else ""
         number = f'<span style="{GUTTER}2em">{line.number}</span>'
-        rows.append(f'<div style="{STYLES[line.sign]}">{word}{number}{line.coloured}</div>')
+        rows.append(f'<div style="{STYLES[line.sign]}">{word}{number}<pre style="{CODE}">{line.coloured}</pre></div>')
     if not fold:
         return "".join(rows)
     return f'<details><summary style="cursor: pointer">{_folded(part)}</summary>{"".join(rows)}</details>'
