@@ -10,17 +10,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from . import bootstrap, machine
+from . import __version__, bootstrap, fixes, machine
+from .style import count
 
 MIB, GIB = 2**20, 2**30
+HELP_PAGE = "notebooks/TROUBLESHOOTING.md"
 GLOO_SECONDS = 60  # both ranks import torch, which takes tens of seconds on a slow disk
 
 # One rank of the smallest training run there is: the sum over the ranks, through loopback alone.
@@ -46,33 +48,63 @@ class Check:
 
 
 def main(arguments: list[str]) -> int:
-    """`cpump doctor [--json]`: print the checks; the exit code is 1 if one of them is a problem."""
-    if arguments not in ([], ["--json"]):
-        print("usage: cpump doctor [--json]")
+    """`cpump doctor [--json | --fix]`: print the checks; the exit code is 1 if one of them is a problem."""
+    if arguments not in ([], ["--json"], ["--fix"]):
+        print("usage: cpump doctor [--json | --fix]")
         return 0 if set(arguments) & {"-h", "--help"} else 2
     checks = []
-    for check in examine():
+    for check in examine(mend=arguments == ["--fix"]):
         checks.append(check)
-        if not arguments:
+        if arguments != ["--json"]:
             print(as_text(check), flush=True)  # at once: gloo's check takes some seconds
     problems = sum(check.state == "problem" for check in checks)
-    if arguments:
-        print(json.dumps({"checks": [asdict(check) for check in checks], "ok": problems == 0}, indent=1))
-    elif problems:
-        print(f"\n{problems} problem{'s' * (problems > 1)} found; the cure is below each.")
+    if arguments == ["--json"]:
+        report = {"checks": [asdict(check) for check in checks], "ok": problems == 0, "short": in_short(checks)}
+        print(json.dumps(report, indent=1))
+        return 1 if problems else 0
+    if problems:
+        print(f"\n{problems} problem{'s' * (problems > 1)} found; the cure is below each, and {HELP_PAGE} tells more.")
     else:
         print("\nNo problem found: this machine is ready.")
+    print(f"\nTo send to your teacher, or with a question:\n{in_short(checks)}")
     return 1 if problems else 0
 
 
-def examine() -> Iterator[Check]:
-    """Do every check, one after the other. One that fails unexpectedly is itself reported as a problem."""
+def examine(mend: bool = False) -> Iterator[Check]:
+    """Do every check, one after the other. One that fails unexpectedly is itself reported as a problem.
+
+    mend   where a check finds a problem that can be mended safely, mend it and check again
+    """
     for check in CHECKS:
-        try:
-            yield check()
-        except Exception as error:
-            yield Check(check.__name__.replace("_", " "), f"{type(error).__name__}: {error}", "problem",
-                        "Send this line to the person who looks after the machine.")
+        found = _examine(check)
+        if mend and found.state != "ok" and found.name in fixes.FIXES:
+            done = fixes.FIXES[found.name]()
+            found = _examine(check) if done else found
+            if done:
+                found = replace(found, value=f"{found.value} ({done})")
+        yield found
+
+
+def _examine(check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except Exception as error:
+        return Check(check.__name__.replace("_", " "), f"{type(error).__name__}: {error}", "problem",
+                     "Send this line to the person who looks after the machine.")
+
+
+def in_short(checks: list[Check]) -> str:
+    """All that a teacher has to know, in one line without names: the home folder, if it comes up, stands as ~."""
+    found = _cores()
+    shm = "none needed" if found.shm_free_bytes is None else _size(found.shm_free_bytes)
+    facts = [f"cpump {__version__}", f"{platform.system()} {platform.machine()}", found.model,
+             f"Python {platform.python_version()}", f"torch {_version('torch')}",
+             f"{found.usable} usable of {count(found.logical, 'core')}",
+             f"memory {_size(found.memory_available_bytes)} of {_size(found.memory_bytes)}", f"shm {shm}"]
+    for state in ("problem", "note"):
+        seen = [f"{check.name}: {check.value[:120]}" for check in checks if check.state == state]
+        facts.append(f"{state}s: {'; '.join(seen) or 'none'}")
+    return " | ".join(facts).replace(str(Path.home()), "~")
 
 
 def as_text(check: Check) -> str:

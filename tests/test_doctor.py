@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from cpump_kit import doctor, machine
+from cpump_kit import doctor, fixes, machine
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def test_the_command_says_everything_in_json():
     assert all(bool(check["cure"]) == (check["state"] != "ok") for check in report["checks"])
     assert report["ok"] == all(check["state"] != "problem" for check in report["checks"])
     assert done.returncode == (0 if report["ok"] else 1)
+    assert report["short"].startswith("cpump ") and "\n" not in report["short"]
     by_name = {check["name"]: check for check in report["checks"]}
     assert by_name["gloo"]["state"] == "ok", by_name["gloo"]
     assert by_name["widgets"]["state"] == "ok", by_name["widgets"]
@@ -52,7 +53,8 @@ def test_text_and_exit_code(capsys, monkeypatch):
     assert lines[0].split() == ["ok", "torch", "2.13.0"]
     assert lines[1].split() == ["problem", "disk", "0", "MiB", "free"]
     assert lines[2].strip() == "-> Make room."
-    assert lines[-1] == "1 problem found; the cure is below each."
+    assert lines[4] == "1 problem found; the cure is below each, and notebooks/TROUBLESHOOTING.md tells more."
+    assert lines[-1].endswith("| problems: disk: 0 MiB free | notes: none")
     monkeypatch.setattr(doctor, "CHECKS", [lambda: doctor.Check("torch", "2.13.0")])
     assert doctor.main([]) == 0
     assert "No problem found" in capsys.readouterr().out
@@ -60,7 +62,7 @@ def test_text_and_exit_code(capsys, monkeypatch):
 
 def test_an_unknown_option_is_refused(capsys):
     assert doctor.main(["--jsn"]) == 2
-    assert "usage: cpump doctor [--json]" in capsys.readouterr().out
+    assert "usage: cpump doctor [--json | --fix]" in capsys.readouterr().out
 
 
 def test_a_check_that_fails_is_itself_a_problem(monkeypatch):
@@ -167,3 +169,53 @@ def test_a_full_disk(monkeypatch):
     usage = doctor.shutil.disk_usage(os.getcwd())._replace(free=2**20)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage)
     assert_cure(doctor.disk(), "problem", "Make room")
+
+
+def test_the_short_text_names_neither_the_user_nor_the_home_folder():
+    home = str(doctor.Path.home())
+    short = doctor.in_short([doctor.Check("kernel", f"python3 starts {home}/bin/python", "problem", "Remove it.")])
+    assert "problems: kernel: python3 starts ~/bin/python | notes: none" in short
+    assert home not in short
+
+
+def test_fix_mends_checks_again_and_says_what_it_did(monkeypatch, capsys):
+    state = ["problem"]
+
+    def widgets():
+        return doctor.Check("widgets", "missing" if state[0] == "problem" else "installed", state[0], "Install them.")
+
+    monkeypatch.setattr(doctor, "CHECKS", [widgets])
+    monkeypatch.setitem(fixes.FIXES, "widgets", lambda: state.__setitem__(0, "ok") or "ran pip")
+    assert doctor.main([]) == 1
+    assert doctor.main(["--fix"]) == 0
+    assert "installed (ran pip)" in capsys.readouterr().out
+
+
+def test_fix_leaves_alone_what_is_not_safe(monkeypatch):
+    problem = doctor.Check("gloo", "no answer", "problem", "Look at the firewall.")
+    monkeypatch.setattr(doctor, "CHECKS", [lambda: problem])
+    assert list(doctor.examine(mend=True)) == [problem]
+
+
+def test_no_package_is_installed_into_the_systems_python(monkeypatch):
+    monkeypatch.setattr(fixes, "_run", lambda command: pytest.fail("it ran " + " ".join(command)))
+    monkeypatch.setattr(fixes.sys, "base_prefix", fixes.sys.prefix)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    assert fixes.widgets() is None
+    assert fixes.kernel() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there is no /dev/shm here")
+def test_only_old_segments_of_ended_processes_are_deleted(tmp_path, monkeypatch):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    old, young, living, other = (tmp_path / name for name in (
+        f"torch_{ended.pid}_1_0", f"torch_{ended.pid}_2_0", f"torch_{os.getpid()}_3_0", "sem.mp-abc"))
+    for path in (old, young, living, other):
+        path.write_bytes(bytes(2**20))
+        if path is not young:
+            os.utime(path, (1, 1))
+    monkeypatch.setattr(fixes, "SHARED_MEMORY", tmp_path)
+    assert fixes.shared_memory() == "deleted 1 segment of ended processes, 1 MiB"
+    assert not old.exists() and young.exists() and living.exists() and other.exists()
+    assert fixes.shared_memory() is None
