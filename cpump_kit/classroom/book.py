@@ -47,11 +47,11 @@ def book(lessons: Path, folder: Path) -> dict[str, str]:
         print(f"Running {source.stem} ({i + 1} of {len(sources)}) ...", flush=True)
         notebook, error = run(source)
         around = _around(sources, i)
-        notes = ["This page shows the lesson as it ran on one machine, with the exercises solved."]
+        head = ["This page shows the lesson as it ran on one machine, with the exercises solved."]
         if error:
             broken[source.stem] = error
-            notes.append(f"**The lesson did not run to its end here:** `{error.replace('`', '')}`")
-        cells = [new_markdown_cell("\n\n".join([around, *notes])), *notebook.cells, new_markdown_cell(around)]
+            head.append(f"**The lesson did not run to its end here:** `{error.replace('`', '')}`")
+        cells = [new_markdown_cell("\n\n".join([around, *head])), *notebook.cells, new_markdown_cell(around)]
         _write(folder / f"{source.stem}.html", cells, source.stem)
     return broken
 
