@@ -22,8 +22,8 @@ CHECKOUT = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").exists() else N
 OLDEST_PYTHON = (3, 10)
 # The imports that tell whether an interpreter has everything; pyproject.toml lists the same packages.
 NEEDED = ("torch", "numpy", "jupyterlab", "ipykernel", "ipywidgets", "matplotlib", "cloudpickle", "psutil", "rich",
-          "platformdirs", "pygments", "nbformat")
-NEEDED_FOR_TESTS = ("pytest", "nbval", "nbclient", "playwright", "hatchling")
+          "platformdirs", "pygments", "nbformat", "nbconvert")
+NEEDED_FOR_TESTS = ("pytest", "nbval", "nbclient", "playwright", "axe_playwright_python", "hatchling")
 
 # PyTorch's own index of builds without CUDA, which are a tenth of the size. (Other systems' builds have no CUDA.)
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
