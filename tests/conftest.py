@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from multiprocessing import forkserver, resource_tracker
 
 import psutil
@@ -16,14 +17,20 @@ def _processes() -> set[psutil.Process]:
     return set(psutil.Process().children(recursive=True))
 
 
+def _lasting() -> set[int]:
+    """What belongs to multiprocessing and to the kit, and lives as long as the process that uses it."""
+    return {forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid, *ready_pids()}
+
+
 @pytest.fixture(autouse=True)
 def no_process_left_behind():
     before = _processes()
     yield
-    # These belong to multiprocessing and to the kit, and live as long as the process that uses them.
-    lasting = {forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid, *ready_pids()}
-    started = [process for process in _processes() - before if process.pid not in lasting]
-    left = psutil.wait_procs(started, timeout=GRACE)[1] if started else []
+    started, deadline = _processes() - before, time.monotonic() + GRACE
+    while (left := [process for process in started if process.is_running() and process.pid not in _lasting()]):
+        if time.monotonic() > deadline:
+            break
+        psutil.wait_procs(left, timeout=0.1)
     names = [describe(process) for process in left]
     for process in left:
         process.kill()
