@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..showing.picture import Picture
 
 LARGEST = 2**20  # bytes; a saved sweep has a few thousand
-COLUMNS = ("file", "machine", "script", "one core", "all threads", "fastest", "on", "speed-up")
+COLUMNS = ("file", "machine", "script", "arguments", "one core", "all threads", "fastest", "on", "speed-up")
 
 
 class BoardError(CpumpError, ValueError):
@@ -36,20 +36,22 @@ class BoardError(CpumpError, ValueError):
 class Curve:
     """One saved sweep as the board draws it.
 
-    file     the name of its file, without the ending
-    machine  what it was measured on, for people: "Xeon Gold 6140, 8 cores"
-    script   what was measured, with its label if it has one
-    task     the baseline and the arguments; samples/s of different tasks must not be compared
-    cores    core counts (processes x threads) in rising order, of each the fastest way to use them
-    rates    samples/s of each, the median of its repeats
-    base     samples/s of the baseline, one process with one thread, which is speed-up 1
-    threads  samples/s of one process that uses all cores, or None
+    file       the name of its file, without the ending
+    machine    what it was measured on, for people: "Xeon Gold 6140, 8 cores"
+    script     what was measured, with its label if it has one
+    arguments  those of the script, as they were written
+    baseline   the script that it is compared with
+    cores      core counts (processes x threads) in rising order, of each the fastest way to use them
+    rates      samples/s of each, the median of its repeats
+    base       samples/s of the baseline, one process with one thread, which is speed-up 1
+    threads    samples/s of one process that uses all cores, or None
     """
 
     file: str
     machine: str
     script: str
-    task: str
+    arguments: dict[str, str]
+    baseline: str
     cores: tuple[int, ...]
     rates: tuple[float, ...]
     base: float
@@ -58,6 +60,11 @@ class Curve:
     @property
     def speedups(self) -> tuple[float, ...]:
         return tuple(rate / self.base for rate in self.rates)
+
+    @property
+    def task(self) -> tuple:
+        """What was computed: samples/s of different tasks must not be compared."""
+        return self.baseline, *sorted(self.arguments.items())
 
     @property
     def best(self) -> tuple[int, float]:
@@ -85,8 +92,11 @@ class Board:
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table, the best speed-up first; its columns are `COLUMNS`."""
+        def arguments(curve: Curve) -> str:
+            return ", ".join(f"{name}={value}" for name, value in curve.arguments.items())
+
         ordered = sorted(self.curves, key=lambda curve: curve.best[1], reverse=True)
-        return [(c.file, c.machine, c.script, number(c.base), number(c.threads), number(max(c.rates)),
+        return [(c.file, c.machine, c.script, arguments(c), number(c.base), number(c.threads), number(max(c.rates)),
                  count(c.best[0], "core"), times(c.best[1])) for c in ordered]
 
     def table(self) -> Shown:
@@ -145,8 +155,7 @@ def _curve(data: SweepData, file: str) -> Curve:
     threads = data.all_threads.rate if data.all_threads else None
     label = getattr(data, "label", None)
     script = f"{label} ({data.script})" if label and label != data.script else data.script
-    arguments = ", ".join(f"{name}={value}" for name, value in sorted(data.arguments.items()))
-    return Curve(file, _machine(data.machine), script, f"{data.baseline.script}, {arguments}", tuple(sorted(best)),
+    return Curve(file, _machine(data.machine), script, dict(data.arguments), data.baseline.script, tuple(sorted(best)),
                  tuple(best[cores] for cores in sorted(best)), data.baseline.rate, threads)
 
 

@@ -23,14 +23,17 @@ LINEAR = 8  # with more cores than this the axes are logarithmic
 
 
 def groups(curves: Sequence[Curve]) -> dict[str, list[Curve]]:
-    """The curves by what they have in common: the machine, and the script where there are several.
+    """The curves by what they have in common: the machine, and the script and those arguments that are not all equal.
 
     The largest groups come first, as many as there are colours to tell them apart.
     """
     several = len({curve.script for curve in curves}) > 1
+    names = sorted({name for curve in curves for name in curve.arguments})
+    differ = [name for name in names if len({curve.arguments.get(name) for curve in curves}) > 1]
     found: dict[str, list[Curve]] = {}
     for curve in curves:
-        found.setdefault(f"{curve.machine}: {curve.script}" if several else curve.machine, []).append(curve)
+        what = [curve.script] * several + [f"{name}={curve.arguments.get(name, 'default')}" for name in differ]
+        found.setdefault(": ".join([curve.machine, ", ".join(what)] if what else [curve.machine]), []).append(curve)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 

@@ -26,8 +26,8 @@ def test_the_best_comes_first_with_what_was_measured(tmp_path):
     save(sweep(), tmp_path / "by mail" / "server.json")
     found = cp.board(tmp_path)
     assert found.rows() == [
-        ("by mail/server", "AMD EPYC 7B13, 4 cores", "ddp.py", "1,000", "2,000", "3,000", "4 cores", "3.00×"),
-        ("seat 1", "Intel Core i5-8250U, 4 cores", "ddp.py", "800", "1,600", "1,200", "2 cores", "1.50×")]
+        ("by mail/server", "AMD EPYC 7B13, 4 cores", "ddp.py", "", "1,000", "2,000", "3,000", "4 cores", "3.00×"),
+        ("seat 1", "Intel Core i5-8250U, 4 cores", "ddp.py", "", "800", "1,600", "1,200", "2 cores", "1.50×")]
     assert found.picture.alt.startswith("ddp.py on 2 kinds of machine: 2 sweeps.")
     assert "AMD EPYC 7B13, 4 cores: at best 3.00× on 4 cores, 3,000 samples/s." in found.picture.alt
 
@@ -84,6 +84,13 @@ def test_only_equal_tasks_are_compared_in_samples_per_second():
     same, other = curves(sweep(epochs=1), sweep(epochs=1)), curves(sweep(epochs=1), sweep(epochs=2))
     assert len(board_chart.board_figure(same).axes) == 2
     assert len(board_chart.board_figure(other).axes) == 1
+
+
+def test_arguments_that_differ_are_in_the_key():
+    curves = [board_module._curve(sweep(epochs=1, batch_size=size), str(size)) for size in (16, 64, 16)]
+    assert list(board_chart.groups(curves)) == ["AMD EPYC 7B13, 4 cores: batch_size=16",
+                                                "AMD EPYC 7B13, 4 cores: batch_size=64"]
+    assert len(board_chart.groups(curves)["AMD EPYC 7B13, 4 cores: batch_size=16"]) == 2
 
 
 def test_of_several_ways_to_use_the_same_cores_the_fastest_counts():
