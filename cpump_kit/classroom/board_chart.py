@@ -40,7 +40,7 @@ def groups(curves: Sequence[Curve]) -> dict[str, list[Curve]]:
 def board_figure(curves: Sequence[Curve]) -> Figure:
     """Speed-up over cores, one line a sweep, one style a kind of machine; beside it samples/s if they compare."""
     one_task = len({curve.task for curve in curves}) == 1
-    figure = Figure(figsize=(10.2 if one_task else 7.4, 6.0), dpi=100 * SHARPNESS, layout="constrained")
+    figure = Figure(figsize=(10.2 if one_task else 9.0, 6.0), dpi=100 * SHARPNESS, layout="constrained")
     figure.get_layout_engine().set(h_pad=0.08, w_pad=0.1)
     figure.suptitle(_title(curves), x=0.01, ha="left", fontsize=12.5, fontweight="bold", color=INK)
     end = most(curves)
@@ -52,7 +52,7 @@ def board_figure(curves: Sequence[Curve]) -> Figure:
     if one_task:
         _axes(panels[1], end, "samples/s", lambda value: f"{value:,.0f}")
         _draw(panels[1], curves, lambda curve: curve.rates)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=1 + one_task, fontsize=10,
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=2, fontsize=10,
                   frameon=False, handlelength=3, labelspacing=0.7)
     return figure
 
