@@ -33,8 +33,8 @@ class Run:
         self._record = Record(request.nprocs, self.folder, request.notes)
         self._ended, self._callbacks = threading.Event(), []
         self._waiting = 0
-        self._tidy_up = weakref.finalize(self, shutil.rmtree, self.folder, True)
-        self._tidy_up.atexit = False  # not while workers write there: `_end_all` does it in order
+        # At a program's end `_end_all` does it, once no worker writes there any more.
+        weakref.finalize(self, shutil.rmtree, self.folder, True).atexit = False
         _runs.add(self)
         self._supervisor = Supervisor(request, self._record, self.folder, self._tell_end)
 
@@ -228,4 +228,4 @@ def _end_all() -> None:
                   "Wait for it with run.results.", file=sys.stderr)
             run.stop()
             run.wait(5)
-        run._tidy_up()
+        shutil.rmtree(run.folder, ignore_errors=True)
