@@ -18,13 +18,13 @@ from ..style import count
 CONTEXT = 2  # unchanged lines that stay open beside a change
 FOLD = 4  # a shorter stretch is not worth a fold
 
-# A sign, a word, and a bar that is solid or dashed tell new from old. The colours (Okabe-Ito's blue and orange,
-# thin enough for a dark and for a light page) only help.
+# A sign, a word, and a bar that is solid or dashed tell new from old; the colours (Okabe-Ito's blue and orange) only
+# help. They stay off the code: JupyterLab's own colours of code have just enough contrast on a plain page.
 WORDS = {" ": "", "+": "+ now", "-": "- was"}
-STYLES = {" ": "border-left: 4px solid transparent",
-          "+": "border-left: 4px solid #0072B2; background: rgba(0, 114, 178, 0.18)",
-          "-": "border-left: 4px dashed #E69F00; background: rgba(230, 159, 0, 0.18)"}
-GUTTER = "display: inline-block; text-align: right; user-select: none; opacity: 0.75; padding-right: 1em; width: "
+STYLES = {" ": "border-left: 4px solid transparent", "+": "border-left: 4px solid #0072B2",
+          "-": "border-left: 4px dashed #E69F00"}
+TINTS = {" ": "", "+": "; background: rgba(0, 114, 178, 0.18)", "-": "; background: rgba(230, 159, 0, 0.18)"}
+GUTTER = "display: inline-block; text-align: right; user-select: none; padding-right: 1em; width: "
 PAGE = ("font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px); "
         "line-height: 1.4; white-space: pre; overflow-x: auto")
 CODE = "display: inline; font: inherit; margin: 0; padding: 0; background: none"  # nbconvert keeps spaces only in a pre
@@ -59,7 +59,9 @@ def show(script: str | Path, against: str | Path | None = None) -> None:
     signed = against is not None
     text = [_folded(part) if fold else _as_text(part, signed) for part, fold in zip(parts, folds)]
     page = [_as_html(part, signed, fold) for part, fold in zip(parts, folds)]
-    show_both("\n".join([title, *text]), f'<b>{html.escape(title)}</b><div style="{PAGE}">{"".join(page)}</div>')
+    name = html.escape(title)
+    show_both("\n".join([title, *text]), f'<b>{name}</b><div style="{PAGE}" tabindex="0" role="region" '
+              f'aria-label="{name}">{"".join(page)}</div>')  # a listing that scrolls must be reached by keyboard
 
 
 def _lines(script: str | Path) -> list[Line]:
@@ -121,7 +123,7 @@ def _as_text(part: list[Line], signed: bool) -> str:
 def _as_html(part: list[Line], signed: bool, fold: bool) -> str:
     rows = []
     for line in part:
-        word = f'<span style="{GUTTER}3.5em">{WORDS[line.sign]}</span>' if signed else ""
+        word = f'<span style="{GUTTER}3.5em{TINTS[line.sign]}">{WORDS[line.sign]}</span>' if signed else ""
         number = f'<span style="{GUTTER}2em">{line.number}</span>'
         rows.append(f'<div style="{STYLES[line.sign]}">{word}{number}<pre style="{CODE}">{line.coloured}</pre></div>')
     if not fold:

@@ -22,8 +22,10 @@ def violations(page) -> list[str]:  # noqa: F811
 
 
 def test_what_stands_under_a_cell(page, lab, folder):  # noqa: F811
+    (folder / "other.py").write_text("import math\n# a comment\n\ndef train(rank, world_size):\n    return 'text'\n")
     notebook = write_notebook(folder / "words.ipynb", [
         "import cpump_kit as cp\nguess = cp.predict('How many?', unit='x')", "cp.show('lesson.py')",
+        "cp.show('lesson.py', against='other.py')",
         "cp.check.shard(lambda order, rank, size: order)\ncp.hint('shard')",
         "run = cp.launch('lesson.py', nprocs=2, steps=20)", "results = await run\nprint('all is shown')"])
     lab.open(page, notebook)

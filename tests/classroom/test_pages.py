@@ -33,10 +33,11 @@ def lessons(tmp_path_factory):
         (folder / name).mkdir()
     (folder / "README.md").write_text("# The lessons\n\n[First](00_first.ipynb), [help](HELP.md#top), [code](scripts).")
     (folder / "HELP.md").write_text("# Help\n\n[back](README.md)\n")
-    (folder / "scripts" / "ddp.py").write_text("print('hello')\n")
+    (folder / "scripts" / "ddp.py").write_text("# 1. new\nprint('hello', 1 + 1)\n" + 9 * "import torch\n")
+    (folder / "scripts" / "single.py").write_text("# 1. old\nprint('hello')\n" + 9 * "import torch\n")
     go = new_code_cell("%cd -q ..", metadata={"tags": ["solved-copy"]})
     write(folder, "00_first", go, new_markdown_cell(CARD), new_code_cell(PICTURE),
-          new_code_cell("import cpump_kit as cp\ncp.show('scripts/ddp.py')"),
+          new_code_cell("import cpump_kit as cp\ncp.show('scripts/ddp.py', against='scripts/single.py')"),
           new_markdown_cell("Now you.\n\n## An exercise\n\nWrite it."), new_code_cell(EXERCISE),
           new_code_cell("cp.check.shard(shard)"))
     write(folder, "03_broken", new_markdown_cell("# 03 · Broken"), new_code_cell("print('so far')"),
