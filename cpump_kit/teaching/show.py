@@ -27,7 +27,8 @@ TINTS = {" ": "", "+": "; background: rgba(0, 114, 178, 0.18)", "-": "; backgrou
 GUTTER = "display: inline-block; text-align: right; user-select: none; padding-right: 1em; width: "
 PAGE = ("font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px); "
         "line-height: 1.4; white-space: pre; overflow-x: auto")
-CODE = "display: inline; font: inherit; margin: 0; padding: 0; background: none"  # nbconvert keeps spaces only in a pre
+# The code stands in a pre, since nbconvert keeps spaces only there; its looks are those of the listing.
+CODE = "display: inline; font: inherit; white-space: pre; margin: 0; padding: 0; background: none"
 
 
 class ListingError(CpumpError, ValueError):
