@@ -79,7 +79,7 @@ def _averaged(model, images, labels, period: int) -> Callable[[], int]:
 
 def _shared(model, images, labels) -> Callable[[], int]:
     optimizer = torch.optim.SGD(model.parameters(), LR)
-    return _plain(model, images, labels, optimizer=cp.share_training(model, optimizer) or optimizer)
+    return _plain(model, images, labels, optimizer=cp.share_training(model, optimizer))
 
 
 # The way's name, the threads of each process, and what makes its step. Those of one process leave rank 1 idle.

@@ -16,6 +16,8 @@ _HOMES = {
     "running.launch": ["launch"],
     "running.reporting": ["report"],
     "running.terminal": ["main"],
+    "sharing.hook": ["shared_memory_hook"],
+    "sharing.training": ["share_training"],
     "measuring.sweep": ["sweep", "load_sweep"],
     "teaching.data": ["digits"],
     "teaching.predict": ["predict"],

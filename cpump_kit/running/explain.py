@@ -46,6 +46,10 @@ def _port_taken(text: str) -> str:
             "ask for port 0, which takes a free one, or end that run")
 
 
+def _second_hook(text: str) -> str:
+    return "this DDP model has a communication hook already, and it can have one; register only one"
+
+
 def _of_system(error: OSError) -> str | None:
     if error.errno == errno.EMFILE:
         return f"too many open files: {_file_limit()} tensors sent through queues and DataLoader workers hold files too"
@@ -68,4 +72,5 @@ _BY_WORDS = {
     "Expected to have finished reduction in the prior iteration": _unused_parameters,
     "Unable to find address for": _no_interface,
     "EADDRINUSE": _port_taken,
+    "can only be called once": _second_hook,
 }

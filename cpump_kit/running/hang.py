@@ -22,6 +22,7 @@ WAITS = {("threading", "wait"), ("threading", "acquire"), ("synchronize", "wait"
          ("connection", "recv_bytes"), ("process", "join"), ("popen_fork", "wait")}
 
 
+SHARING = KIT + "sharing" + os.sep  # where ranks wait for each other in shared memory
 BLOCKING = re.compile(r"\.(acquire|wait|get|join|recv)\(")
 
 
@@ -45,6 +46,8 @@ def place(rank: int, script: str | None, cells: set[str]) -> Place:
 
 
 def _wait(file: str, name: str) -> str:
+    if file.startswith(SHARING) and name in ("average", "step"):
+        return "collective"
     module = os.path.basename(file).removesuffix(".py")
     if os.sep + "distributed" + os.sep in file and name in COLLECTIVES:
         return "collective"

@@ -13,7 +13,8 @@ from .events import Done, Failed
 # What gloo and torch's store say in a rank whose peer has gone.
 LOST_PEER = re.compile(
     r"connection (closed|reset|was likely closed|refused)|broken pipe|remote peer|DistNetworkError|DistStoreError"
-    r"|timed out waiting|wait timeout|recvValue failed|sendBytes failed|socketpair", re.IGNORECASE)
+    r"|lost contact with rank|timed out waiting|wait timeout|recvValue failed|sendBytes failed|socketpair",
+    re.IGNORECASE)
 ORDER = {"exception": 0, "exit": 1, "signal": 2, "silent exit": 3, "interrupt": 4, "lost peer": 5}
 
 
