@@ -18,7 +18,7 @@ _HOMES = {
     "running.terminal": ["main"],
     "sharing.hook": ["shared_memory_hook"],
     "sharing.training": ["share_training"],
-    "measuring.sweep": ["sweep", "load_sweep"],
+    "measuring.sweep": ["sweep", "load_sweep", "past_sweeps"],
     "teaching.data": ["digits"],
     "teaching.predict": ["predict"],
     "teaching.show": ["show"],
@@ -46,7 +46,10 @@ def _launches_later():
     """True where a launch is likely: not on the kit's command line, not under torchrun, not in a child process."""
     program = os.path.basename(sys.argv[0]) if sys.argv else ""
     command_line = program == "-m" or program.partition(".")[0] == "cpump"
-    child = any(word.startswith("from multiprocessing.") for word in getattr(sys, "orig_argv", []))
+    # A child of multiprocessing says so in its command, and our fork server has a variable of its own besides: were
+    # it to start another one, that one would too, without end.
+    child = any("from multiprocessing." in word for word in getattr(sys, "orig_argv", []))
+    child = child or "CPUMP_LEFTOVERS" in os.environ
     return not command_line and not child and "RANK" not in os.environ and importlib.util.find_spec("torch")
 
 

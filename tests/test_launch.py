@@ -417,7 +417,18 @@ def test_importing_the_kit_starts_the_fork_server_only_where_a_launch_is_likely(
         return subprocess.run([sys.executable, "-c", ask], env={**os.environ, **environment}, capture_output=True,
                               text=True, check=True).stdout
 
-    assert started() == "True" and started(RANK="0") == "False"
+    assert started() == "True" and started(RANK="0") == "False" and started(CPUMP_LEFTOVERS="folder") == "False"
+
+
+@pytest.mark.parametrize("command", [
+    "from multiprocessing.forkserver import main; main(3, 4)",
+    "import sys; from multiprocessing.forkserver import main; main(3, 4)",  # from Python 3.14 on
+    "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7)"])
+def test_a_child_of_multiprocessing_starts_nothing_when_it_imports_the_kit(monkeypatch, command):
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-c", command])
+    assert not cp._launches_later()
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-c", "import cpump_kit"])
+    assert cp._launches_later()
 
 
 def test_stopping_takes_no_longer_than_it_says():
