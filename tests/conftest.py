@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 import time
 from multiprocessing import forkserver, resource_tracker
 
@@ -10,6 +14,8 @@ import pytest
 
 from cpump_kit.running.processes import ready_pids
 
+os.environ["CPUMP_CACHE"] = tempfile.mkdtemp(prefix="tests-of-cpump-")  # not the cache of whoever runs the tests
+atexit.register(shutil.rmtree, os.environ["CPUMP_CACHE"], True)
 GRACE = 5.0  # seconds that a process which is ending may still take
 
 

@@ -121,9 +121,11 @@ def test_one_usable_core_needs_no_line_for_its_threads(launches, script, monkeyp
 
 @pytest.mark.parametrize("request_, words", [
     ({"nprocs": ()}, "nprocs is empty"), ({"nprocs": (1, 0)}, "each of nprocs must be a whole number of at least 1"),
-    ({"nprocs": (1, 1.5)}, "not 1.5"), ({"nprocs": "12"}, "nprocs takes process counts"),
-    ({"nprocs": None}, "nprocs takes process counts"), ({"repeats": 0}, "repeats must be"),
-    ({"threads": 0}, "threads must be"), ({"step": 3}, "has no argument 'step'; did you mean 'steps'?"),
+    ({"nprocs": (1, 1.5)}, "not 1.5"), ({"nprocs": "12"}, "nprocs takes whole numbers"),
+    ({"nprocs": None}, "nprocs takes whole numbers"), ({"repeats": 0}, "repeats must be"),
+    ({"threads": 0}, "each of threads must be"),
+    ({"nprocs": (1, 2), "threads": (1, 2)}, "vary either nprocs or threads"),
+    ({"step": 3}, "has no argument 'step'; did you mean 'steps'?"),
     ({"baseline": "nothing.py"}, "no script nothing.py")])
 def test_bad_requests_are_refused_before_anything_starts(launches, script, request_, words):
     with pytest.raises(cp.LaunchError, match=words.replace("?", r"\?")):
@@ -292,6 +294,79 @@ def test_the_view_shows_how_far_it_is():
     sweep.going = sweep.data.settings[1]
     assert "●◐○" in SweepView(sweep).page(False)
     assert "1.80×" in SweepView(sweep).words().html and SweepView(sweep).picture() is None
+
+
+# -- several sweeps -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CPUMP_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "sweeps"
+
+
+def done(*asked, **options):
+    found = cp.sweep(*asked, **options)
+    found.wait()
+    return found
+
+
+def test_threads_of_one_process_can_be_swept(launches, script, cache):
+    found = done(script, nprocs=1, threads=(4, 1, 2), repeats=2)
+    assert launches.asked[:3] == [("lesson.py", 1, 1), ("lesson.py", 1, 2), ("lesson.py", 1, 4)]
+    assert len(launches.asked) == 6  # one process with all 4 threads is one of the points
+    picture = found.plot(prediction=2.5)
+    assert "Speed-up over threads" in picture.alt and "4 threads: 1.40" in picture.alt
+    assert "Your guess for 4 threads: 2.50." in picture.alt
+    assert "threads of one process" in [axes.get_xlabel() for axes in picture.figure.axes]
+
+
+def test_an_equal_sweep_is_reused_only_where_everything_is_equal(launches, script, cache):
+    first = done(script, nprocs=(1, 2), repeats=1, steps=20)
+    made = len(launches.asked)
+    again = done(script, nprocs=(1, 2), repeats=1, steps=20, reuse=True)
+    assert len(launches.asked) == made and again.data.settings == first.data.settings
+    assert f"measured on {first.data.date[:10]}, and not again now" in again.table().notes
+    done(script, nprocs=(1, 2), repeats=1, steps=20)  # without reuse
+    done(script, nprocs=(1, 2), repeats=1, steps=21, reuse=True)
+    done(script, nprocs=(1, 2), repeats=2, steps=20, reuse=True)
+    assert len(launches.asked) == 5 * made
+    script.write_text(LESSON + "# changed\n")
+    done(script, nprocs=(1, 2), repeats=1, steps=20, reuse=True)
+    assert len(launches.asked) == 6 * made
+
+
+def test_kept_sweeps_of_this_machine_the_newest_of_each_label(launches, script, cache, monkeypatch):
+    dates = iter(f"2026-01-0{day}T10:00:00+00:00" for day in range(1, 6))
+    monkeypatch.setattr(scaling, "now", lambda: next(dates))
+    for label, steps in [("threads", 20), ("Hogwild", 20), ("threads", 30)]:
+        done(script, repeats=1, label=label, steps=steps)
+    monkeypatch.setattr(scaling, "this_machine", lambda: {"model": "another", "usable": 2})
+    done(script, repeats=1, label="elsewhere")
+    monkeypatch.undo()
+    monkeypatch.setenv("CPUMP_CACHE", str(cache.parent))
+    (cache / "broken.json").write_text("{")
+    assert [(past.data.label, past.data.date[:10]) for past in cp.past_sweeps()] == [
+        ("threads", "2026-01-03"), ("Hogwild", "2026-01-02")]
+
+
+def test_a_stopped_or_failed_sweep_is_not_kept(launches, script, cache):
+    launches.change = lambda run, n: setattr(run, "state", "stopped")
+    done(script, repeats=1)
+    assert cp.past_sweeps() == []
+
+
+def test_other_sweeps_are_drawn_beside_with_name_and_date_and_their_own_baseline(launches, script, cache):
+    others = [done(script, nprocs=(1, 2), repeats=1, label=f"way {n}", steps=10 + n) for n in range(7)]
+    ours = done(script, nprocs=(1, 2, 4), repeats=1, label="way 3")
+    picture = ours.plot(beside=others)
+    axes = picture.figure.axes[0]
+    beside = [line for line in axes.lines if "against its own baseline" in str(line.get_label()).replace("\n", " ")]
+    assert len(beside) == 5 and not any("way 3" in line.get_label() for line in beside)
+    x, y = beside[0].get_data()
+    assert list(x) == [1, 2] and list(y) == pytest.approx([1.0, others[0].data.curve()[2][0]])
+    assert len({(line.get_color(), line.get_marker(), str(line.get_linestyle())) for line in beside}) == 5
+    assert f"Beside it, way 0, {others[0].data.date[:10]}: 1.00 on 1 core" in picture.alt
 
 
 # -- the file -----------------------------------------------------------------------------------------------------

@@ -17,24 +17,29 @@ from ..running import script, worker
 from ..running.launch import launch
 from ..showing.picture import drawing
 from ..style import count
-from . import sweep_data
+from . import kept, sweep_data
 from .sweep_data import Setting, SweepData, SweepError, Table, now, this_machine
 
 if TYPE_CHECKING:
     from ..running.run import Run
     from ..showing.picture import Picture
 
+BESIDE = 5  # curves of other sweeps in one chart: more could not be told apart
 SKIP = 0.2  # the share of each run's reports that is its warm-up
 FOR_LAUNCH = ("start_method", "silence", "timeout")  # arguments that are not for train()
 
 
 def sweep(what: str | Path | Callable, nprocs: Iterable[int] = (1, 2), repeats: int = 3, *,
-          baseline: str | Path | Callable | None = None, threads: int = 1, show: bool = True, **arguments) -> Sweep:
+          baseline: str | Path | Callable | None = None, threads: int | Iterable[int] = 1, label: str | None = None,
+          reuse: bool = False, show: bool = True, **arguments) -> Sweep:
     """Measure the samples/s of `what` on each of `nprocs` processes. Returns at once and measures in the background.
 
     what       a script's path or a function, as for `launch`; `arguments` go to its train() or to `launch`
     nprocs     process counts; each process gets `threads` intra-op threads, the same at every count, so that n
                processes use n times as many cores as one
+    threads    intra-op threads of each process, or several counts of them for one process: nprocs=1, threads=(1, 2)
+    label      names the approach in charts and tables; the script's name by default
+    reuse      take the kept result of an equal sweep on this machine, if there is one (see `past_sweeps`)
     repeats    how often each setting is measured; the repeats are interleaved (each round measures every setting, in
                turn forwards and backwards), so that a machine that warms up or gets busy does not favour one of them
     baseline   the script to compare with, for example the plain single-process one; by default `what` itself
@@ -49,8 +54,10 @@ def sweep(what: str | Path | Callable, nprocs: Iterable[int] = (1, 2), repeats: 
     if worker.inside:
         raise LaunchError("a worker loaded this script and came upon a sweep: put it under the main guard, "
                           'if __name__ == "__main__":')
-    counts = _counts(nprocs)
-    threads, repeats = script.whole_number("threads", threads), script.whole_number("repeats", repeats)
+    counts, thread_counts = _counts("nprocs", nprocs), _counts("threads", threads)
+    if len(counts) > 1 and len(thread_counts) > 1:
+        raise LaunchError("vary either nprocs or threads in one sweep: nprocs=(1, 2), or nprocs=1 with threads=(1, 2)")
+    repeats = script.whole_number("repeats", repeats)
     plain = what if baseline is None else baseline
     targets = [script.find(what), script.find(plain)]
     for target in targets:
@@ -59,13 +66,19 @@ def sweep(what: str | Path | Callable, nprocs: Iterable[int] = (1, 2), repeats: 
     usable = cores().usable
 
     one = Setting(plain_name, 1, 1)
-    all_threads = Setting(plain_name, 1, usable) if usable > 1 else None
-    same = baseline is None and threads == 1
-    settings = [one if same and n == 1 else Setting(name, n, threads) for n in counts]
+    here = baseline is None and counts == [1] and usable in thread_counts  # a point of the curve is that line already
+    all_threads = Setting(plain_name, 1, usable) if usable > 1 and not here else None
+    settings = [one if baseline is None and n == t == 1 else Setting(name, n, t) for n in counts for t in thread_counts]
     data = SweepData(name, one, all_threads, settings, repeats, {k: repr(v) for k, v in arguments.items()},
-                     this_machine(), now())
+                     this_machine(), now(), label=label or name)
+    data.source = kept.source(data, targets)
+    if reuse and (earlier := kept.find(data.source)):
+        return _shown(Sweep(earlier), show)
     plan = [(plain if s is one or s is all_threads else what, s) for s in data.all_settings]
-    found = Sweep(data, plan, arguments)
+    return _shown(Sweep(data, plan, arguments), show)
+
+
+def _shown(found: Sweep, show: bool) -> Sweep:
     if show and in_notebook():
         from .sweep_view import show as show_sweep
 
@@ -73,18 +86,27 @@ def sweep(what: str | Path | Callable, nprocs: Iterable[int] = (1, 2), repeats: 
     return found
 
 
+def past_sweeps() -> list[Sweep]:
+    """The kept sweeps of this machine, the newest of each label, newest first; for `sweep.plot(beside=...)`.
+
+    Every sweep that ends is kept in the user's cache.
+    """
+    return [Sweep(data) for data in kept.newest(this_machine())]
+
+
 def load_sweep(path: str | Path) -> Sweep:
     """The sweep that `sweep.save(path)` wrote. Raises SweepError if the file holds none."""
     return Sweep(sweep_data.load(Path(path).expanduser()))
 
 
-def _counts(nprocs) -> list[int]:
-    given = [nprocs] if isinstance(nprocs, int) else nprocs
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise LaunchError(f"nprocs takes process counts, for example nprocs=(1, 2), not {nprocs!r}")
-    counts = sorted({script.whole_number("each of nprocs", n) for n in given})
+def _counts(name: str, given) -> list[int]:
+    """The numbers of processes or threads, each once, in rising order."""
+    several = [given] if isinstance(given, int) else given
+    if isinstance(several, (str, bytes)) or not isinstance(several, Iterable):
+        raise LaunchError(f"{name} takes whole numbers, for example {name}=(1, 2), not {given!r}")
+    counts = sorted({script.whole_number(f"each of {name}", n) for n in several})
     if not counts:
-        raise LaunchError("nprocs is empty: give at least one process count, for example nprocs=(1, 2)")
+        raise LaunchError(f"{name} is empty: give at least one number, for example {name}=(1, 2)")
     return counts
 
 
@@ -179,22 +201,27 @@ class Sweep:
             traceback = f"\n\n{self.traceback}" if self.traceback else ""
             raise WorkerError(f"{self.error}\nWhat was measured before is in sweep.table().{traceback}")
 
-    def plot(self, prediction=None) -> Picture:
+    def plot(self, prediction=None, beside: Iterable[Sweep] = ()) -> Picture:
         """Wait for the end, then the scaling chart: speed-up and efficiency over processes.
 
         prediction   a guess to draw beside the measurement: what cp.predict returned, a speed-up for the largest
                      number of processes, or {processes: speed-up}
+        beside       other sweeps to draw with it, for example cp.past_sweeps(), at most the first five; each against
+                     its own baseline. One with the label of this sweep is left out.
         A stopped sweep gives the chart of what it has. Raises WorkerError if a run failed, SweepError if there is
         nothing to draw. `.figure` of the result is the matplotlib figure, `.save(path)` writes it to a file.
         """
         self.wait()
-        return self.data.picture(self._guesses(prediction))
+        others = [other.data for other in beside if other.data.label != self.data.label and other.data.baseline.rates]
+        return self.data.picture(self._guesses(prediction), others[:BESIDE])
 
     def _guesses(self, prediction) -> dict[int, float]:
         prediction = getattr(prediction, "value", prediction)
         if prediction is None:
             return {}
-        guesses = prediction if isinstance(prediction, dict) else {self.data.settings[-1].processes: prediction}
+        last = self.data.settings[-1]
+        most = last.threads if self.data.over_threads else last.processes
+        guesses = prediction if isinstance(prediction, dict) else {most: prediction}
         try:
             return {int(n): float(guess) for n, guess in guesses.items()}
         except (TypeError, ValueError):
@@ -222,6 +249,7 @@ class Sweep:
                     if self.state != "measuring":
                         return
             self.data.state = "done"
+            kept.keep(self.data)
         except CpumpError as error:
             self._fail(str(error))
         except Exception as error:  # whatever it is, nobody may wait for ever

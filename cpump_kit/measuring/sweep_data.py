@@ -48,9 +48,13 @@ class Setting:
 class SweepData:
     """Settings and where they were measured.
 
+    label        the approach, to name it in charts ("Hogwild"); the script's name if none was given
+    source       stands for all that makes two sweeps equal: the scripts' text, arguments, settings, machine, torch
+    reused       True for one that was taken from an earlier day and not measured again
     baseline     one process with one thread: speed-up 1
     all_threads  one process with every usable core; None on one core
-    settings     one for each process count, in rising order; the baseline is among them if the script is the same
+    settings     one for each process count (or thread count), in rising order; the baseline is among them if the
+                 script is the same
     state        measuring, done, stopped or failed; `error` is the sentence of a failed one
     machine      model, usable cores, system, python, torch
     """
@@ -65,12 +69,23 @@ class SweepData:
     date: str = ""
     state: str = "measuring"
     error: str | None = None
+    label: str = ""
+    source: str = ""
+    reused: bool = False
+
+    def __post_init__(self) -> None:
+        self.label = self.label or self.script
 
     @property
     def all_settings(self) -> list[Setting]:
         """Each once, in the order of the table."""
         found = [self.baseline, *([self.all_threads] if self.all_threads else [])]
         return found + [setting for setting in self.settings if setting is not self.baseline]
+
+    @property
+    def over_threads(self) -> bool:
+        """True if the settings differ in threads and not in processes."""
+        return len({setting.threads for setting in self.settings}) > 1
 
     @property
     def done(self) -> int:
@@ -87,6 +102,8 @@ class SweepData:
     def notes(self) -> list[str]:
         """What a reader must know before trusting the numbers. Without full stops."""
         notes, usable = [], self.machine.get("usable")
+        if self.reused:
+            notes.append(f"measured on {self.date[:10]}, and not again now")
         if self.state == "failed":
             notes.append(f"ended early: {self.error}".rstrip("."))
         elif self.state == "stopped":
@@ -116,8 +133,13 @@ class SweepData:
         return [f"{model}{known}, torch {machine.get('torch', '?')}, {self.date[:10]}",
                 f"Speed: samples/s over all processes, {how}; each run's warm-up (first fifth) is left out"]
 
-    def picture(self, prediction: dict[int, float] | None = None) -> Picture:
-        """The scaling chart. Raises SweepError while there is nothing to draw."""
+    def curve(self) -> dict[int, list[float]]:
+        """{cores: the speed-ups of each repeat}, the baseline included where it is the same script."""
+        same = self.baseline.script == self.script
+        return {s.processes * s.threads: self.speedups(s) for s in ([self.baseline] if same else []) + self.settings}
+
+    def picture(self, prediction: dict[int, float] | None = None, beside: Sequence[SweepData] = ()) -> Picture:
+        """The scaling chart, over the curves of other sweeps. Raises SweepError while there is nothing to draw."""
         if not self.baseline.rates:
             raise SweepError("there is nothing to draw: the baseline, one process with one thread, was not measured")
         from ..showing.picture import Picture
@@ -125,12 +147,15 @@ class SweepData:
 
         same = self.baseline.script == self.script
         points = [self.baseline, *self.settings] if same and self.settings[0].threads == 1 else self.settings
-        threads = self.all_threads
+        threads, over = self.all_threads, self.over_threads
         data = ScalingData(
-            self.script, {s.processes: self.speedups(s) for s in points}, self.settings[0].threads,
+            self.label or self.script, {s.threads if over else s.processes: self.speedups(s) for s in points},
+            self.settings[0].processes if over else self.settings[0].threads,
             (threads.threads, self.speedups(threads)) if threads and threads.rates else None,
             "one process with one thread" if same else f"{self.baseline.script} with one thread",
-            self.machine.get("usable"), self.caption(), self.notes(), prediction or {})
+            self.machine.get("usable"), self.caption(), self.notes(), prediction or {},
+            "thread" if over else "process", [(f"{other.label or other.script}, {other.date[:10]}", {
+                n: median(values) for n, values in sorted(other.curve().items()) if values}) for other in beside])
         return Picture(scaling_figure(data), alt_text(data))
 
     def table(self) -> Table:

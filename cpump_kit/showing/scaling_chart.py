@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, Multiple
 
 from ..measuring.laws import Fit, fit_amdahl, fit_usl, in_words
 from ..style import COLORS, count, percent, times
-from .charts import FAINT, INK, tidy
+from .charts import FAINT, INK, line_style, tidy
 from .picture import SHARPNESS
 
 MEASURED, AMDAHL, USL, THREADS = COLORS[0], COLORS[1], COLORS[3], COLORS[2]
@@ -27,14 +27,16 @@ class ScalingData:
     """What the scaling chart is drawn from.
 
     script       what ran, to name it
-    speedups     {processes: [speed-up of each repeat]}, 1.0 being the baseline's median samples/s
-    threads      intra-op threads of each process, the same at every count
+    speedups     {processes (or threads): [speed-up of each repeat]}, 1.0 being the baseline's median samples/s
+    threads      cores behind each of these counts: the intra-op threads of each process
     all_threads  (threads, [speed-ups]) of one process with every usable core; None if that is the baseline itself
     baseline     the baseline in words
     usable       cores that this machine gives, or None if not known
     caption      lines about the machine and the method, shown small below
     notes        warnings, shown in the caption
     prediction   {processes: the speed-up that was guessed}
+    unit         what is counted: "process", or "thread" of one process
+    beside       other curves, as (name, {cores: median speed-up against its own baseline})
     """
 
     script: str
@@ -46,6 +48,8 @@ class ScalingData:
     caption: Sequence[str] = ()
     notes: Sequence[str] = ()
     prediction: dict[int, float] = field(default_factory=dict)
+    unit: str = "process"
+    beside: Sequence[tuple[str, dict[int, float]]] = ()
 
     @property
     def counts(self) -> list[int]:
@@ -72,11 +76,11 @@ class ScalingData:
     def headline(self) -> str:
         """What was found, without the threads (see `rival`) and without a full stop."""
         if max(self.counts, default=1) == 1:
-            return f"{self.script}: only one process was measured"
+            return f"{self.script}: only one {self.unit} was measured"
         most = max(self.counts, key=lambda n: median(self.speedups[n]))
         if most == 1:
             most = max(self.counts)
-        return f"{self.script}: {count(most, 'process')} are {times(median(self.speedups[most]))} as fast as one core"
+        return f"{self.script}: {count(most, self.unit)} are {times(median(self.speedups[most]))} as fast as one core"
 
     @property
     def rival(self) -> str:
@@ -112,14 +116,17 @@ def scaling_figure(data: ScalingData) -> Figure:
 def alt_text(data: ScalingData) -> str:
     """The chart in words."""
     parts = [f"{data.headline}."] + ([f"{data.rival.capitalize()}."] if data.rival else [])
-    parts.append(f"Speed-up over processes, {data.baseline} being 1.")
+    parts.append(f"Speed-up over {count(2, data.unit)[2:]}, {data.baseline} being 1.")
     for n in data.counts:
         values = data.speedups[n]
         spread = f", from {min(values):.2f} to {max(values):.2f} in {len(values)} repeats" if len(values) > 1 else ""
         share = median(values) / (n * data.threads)
-        parts.append(f"{count(n, 'process').capitalize()}: {median(values):.2f}{spread}, efficiency {percent(share)}.")
+        parts.append(f"{count(n, data.unit).capitalize()}: {median(values):.2f}{spread}, efficiency {percent(share)}.")
     parts += [f"{_law_name(fit)}: {in_words(fit)}." for fit in data.laws()]
-    parts += [f"Your guess for {count(n, 'process')}: {guess:.2f}." for n, guess in sorted(data.prediction.items())]
+    parts += [f"Your guess for {count(n, data.unit)}: {guess:.2f}." for n, guess in sorted(data.prediction.items())]
+    for name, curve in data.beside:
+        points = ", ".join(f"{speedup:.2f} on {count(n, 'core')}" for n, speedup in curve.items())
+        parts.append(f"Beside it, {name}: {points}.")
     return " ".join([*parts, *(f"{line}." for line in data.caption), *(f"Note: {note}." for note in data.all_notes)])
 
 
@@ -137,6 +144,7 @@ def _draw_speedups(axes: Axes, data: ScalingData) -> None:
         axes.axhline(median(values), color=THREADS, linestyle=(0, (7, 2, 1.5, 2)), linewidth=1.8,
                      label=fill(data.rival, WIDE))
         axes.axhspan(min(values), max(values), color=THREADS, alpha=0.12, linewidth=0)
+    _draw_beside(axes, data)
     _draw_laws(axes, data, end)
     most = (data.usable or end) // data.threads
     if most < end:
@@ -144,6 +152,14 @@ def _draw_speedups(axes: Axes, data: ScalingData) -> None:
                      label=fill(f"more than this machine's {count(data.usable, 'usable core')}", WIDE))
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+
+
+def _draw_beside(axes: Axes, data: ScalingData) -> None:
+    """Faint, and told apart by colour, dashes and marker."""
+    for i, (name, curve) in enumerate(data.beside):
+        style = {**line_style(i + 1), "marker": "sv^<>"[i % 5], "markersize": 6}
+        axes.plot([cores / data.threads for cores in curve], list(curve.values()), alpha=0.7, linewidth=1.3,
+                  label=fill(f"{name} (against its own baseline)", WIDE), zorder=3, **style)
 
 
 def _draw_laws(axes: Axes, data: ScalingData, end: float) -> None:
@@ -179,7 +195,8 @@ def _draw_points(axes: Axes, data: ScalingData, values: dict[int, list[float]], 
 
 
 def _draw_efficiency(axes: Axes, data: ScalingData) -> None:
-    tidy(axes, f"processes, {count(data.threads, 'thread')} each", "efficiency\n(speed-up / cores)")
+    what = f"processes, {count(data.threads, 'thread')} each" if data.unit == "process" else "threads of one process"
+    tidy(axes, what, "efficiency\n(speed-up / cores)")
     shares = {n: [s / (n * data.threads) for s in values] for n, values in data.speedups.items()}
     axes.axhline(1, color=FAINT, linestyle=":", linewidth=1.6)
     axes.plot(data.counts, [median(shares[n]) for n in data.counts], color=MEASURED, linewidth=1, alpha=0.6)
@@ -195,7 +212,8 @@ def _draw_efficiency(axes: Axes, data: ScalingData) -> None:
 
 def _last_count(data: ScalingData) -> int:
     """How far the chart goes: half as far again as was measured, where something can be said about it."""
-    most = max([1, *data.counts, *data.prediction])
+    others = [round(max(curve) / data.threads) for _, curve in data.beside if curve]
+    most = max([1, *data.counts, *data.prediction, *others])
     return max(most + 1, round(1.5 * most)) if len(data.counts) > 1 else most + 1
 
 
