@@ -19,6 +19,7 @@ _HOMES = {
     "sharing.hook": ["shared_memory_hook"],
     "sharing.training": ["share_training"],
     "measuring.sweep": ["sweep", "load_sweep", "past_sweeps"],
+    "showing.compare": ["compare"],
     "teaching.data": ["digits"],
     "teaching.predict": ["predict"],
     "teaching.show": ["show"],

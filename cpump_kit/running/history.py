@@ -98,16 +98,16 @@ class RankHistory:
         samples, seconds = so_far[last] - so_far[first], times[last] - times[first]
         return float(samples / seconds) if seconds > 0 else None
 
-    def series(self, name: str, points: int) -> tuple[list[float], list[float]]:
-        """`name` over samples so far, as the means of at most `points` equal stretches; NaN and gaps are left out."""
-        values, so_far = self.column(name), self.column(SO_FAR)
+    def series(self, name: str, points: int, over: str = SO_FAR) -> tuple[list[float], list[float]]:
+        """`name` over another column, as the means of at most `points` equal stretches; NaN and gaps are left out."""
+        values, along = self.column(name), self.column(over)
         here = np.isfinite(values) & (values != MISSING)
-        values, so_far = values[here], so_far[here]
+        values, along = values[here], along[here]
         if not len(values):
             return [], []
         starts = np.arange(0, len(values), -(-len(values) // points))
         ends = np.append(starts[1:], len(values))
-        return so_far[ends - 1].tolist(), (np.add.reduceat(values, starts) / (ends - starts)).tolist()
+        return along[ends - 1].tolist(), (np.add.reduceat(values, starts) / (ends - starts)).tolist()
 
     def record(self, rank: int, index: int) -> dict:
         """One report as a dict: rank, step, time in seconds since launch, and what was reported."""

@@ -190,10 +190,15 @@ class Run:
         with self._record.lock:
             return History(self._record.histories)
 
-    def series(self, name: str = "loss", points: int = 200) -> dict[int, tuple[list[float], list[float]]]:
-        """For each rank: samples so far, and `name` there, as means of at most `points` stretches. For drawing."""
+    def series(self, name: str = "loss", points: int = 200, over: str = "samples so far",
+               ) -> dict[int, tuple[list[float], list[float]]]:
+        """For each rank: the samples so far, and `name` there, as means of at most `points` stretches. For drawing.
+
+        over   "seconds" gives the seconds since the launch in place of the samples
+        """
+        column = "time" if over == "seconds" else over
         with self._record.lock:
-            return {rank: history.series(name, points) for rank, history in enumerate(self._record.histories)}
+            return {rank: history.series(name, points, column) for rank, history in enumerate(self._record.histories)}
 
     @property
     def output(self) -> list[tuple[int, str]]:
