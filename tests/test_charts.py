@@ -19,7 +19,7 @@ SPACE = "\u00a0"
 
 
 def rank(i, rate=100.0):
-    return SimpleNamespace(rank=i, state="done", samples=640, samples_per_second=rate, loss=0.1)
+    return SimpleNamespace(rank=i, state="done", core=None, parts={}, samples=640, samples_per_second=rate, loss=0.1)
 
 
 def run(ranks=2, cores=2, **changes):
@@ -239,3 +239,13 @@ def test_ticks_are_round_and_inside(low, high):
 
 def test_no_two_lines_differ_by_colour_alone():
     assert len(set(DASHES)) == len(COLORS) == len(set(COLORS)) == len(set(ON_DARK))
+
+
+def test_where_a_steps_time_goes_is_drawn_and_said():
+    ranks = [SimpleNamespace(rank=i, state="done", core=None, parts={"data": 1.0, "compute": 3.0}, samples=640,
+                             samples_per_second=100.0, loss=0.1) for i in range(2)]
+    data = RunData("ddp.py", "done", 8.3, 400.0, ranks)
+    assert "Of rank 1's steps, 25\u00a0% data, 75\u00a0% compute." in charts.alt_text(data)
+    axes = run_figure(data).axes[-1]
+    assert axes.get_xlabel() == "share of a step" and [bar.get_width() for bar in axes.patches] == [0.25, 0.75] * 2
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["data", "compute"]

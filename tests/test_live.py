@@ -1,5 +1,6 @@
 """The live view: what it shows, when it draws, and what it leaves. The browser's part is in tests/browser."""
 
+import re
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ class FakeRun:
     notes = ()
     blocking = False
     output = [(0, "hello"), (1, "world")]
+    folder, core, parts = Path("/tmp/cpump-x"), None, {}
 
     def __init__(self, **changes):
         self.stopped, self._call = threading.Event(), None
@@ -34,11 +36,17 @@ class FakeRun:
 
     @property
     def ranks(self):
-        return [SimpleNamespace(rank=rank, state=self.state, steps=100, samples=430, total=1000,
-                                samples_per_second=6200.0, loss=0.5) for rank in range(self.nprocs)]
+        return [SimpleNamespace(rank=rank, state=self.state, core=self.core, parts=self.parts, steps=100, samples=430,
+                                total=1000, samples_per_second=6200.0, loss=0.5) for rank in range(self.nprocs)]
 
     def series(self, name, points=200):
         return {rank: ([64.0, 128.0, 192.0], [2.0, 1.0, 0.5]) for rank in range(self.nprocs)}
+
+    def output_since(self, count):
+        return len(self.output), self.output[count:]
+
+    def where(self):
+        return "rank 0: ddp.py, line 30, in train: <b>"
 
     def stop(self):
         self.stopped.set()
@@ -66,6 +74,34 @@ def test_one_glance_says_how_it_goes():
                  "about 8 s left", "rank 0", "rank 1", "mean", "samples of each rank", "6,200", "core 0",
                  "[rank 0] hello\n[rank 1] world", 'aria-valuenow="43"'):
         assert part in shown, part
+
+
+def test_where_a_steps_time_goes_and_the_core_of_each_rank_are_shown_where_they_are_known():
+    shown = page(core=3, parts={"compute": 1.5, "communication": 0.5})
+    for part in ("where a step's time goes", "compute 75\u00a0%", "communication 25\u00a0%", '<td class="n">3</td>'):
+        assert part in shown, part
+    assert "step's time" not in page() and '<th class="n">core</th>' not in page()
+
+
+def test_the_use_of_each_core_is_a_strip_over_time():
+    view = RunView(FakeRun())
+    for _ in range(300):
+        view.look()
+    strips = re.findall(r'<polygon points="([^"]+)"', view.page(False))
+    assert len(strips) >= 1 and all(len(points.split()) <= 202 for points in strips)
+
+
+def test_where_it_is_stands_on_the_page_when_asked():
+    view = RunView(FakeRun())
+    view.look()
+    assert "line 30" not in view.page(False)
+    view.ask_where()
+    assert "rank 0: ddp.py, line 30, in train: &lt;b&gt;" in view.page(False)
+
+
+def test_the_words_say_where_the_rest_of_the_printed_lines_is():
+    few, many = (RunView(FakeRun(output=[(0, "x")] * n)).words().html for n in (5, 60))
+    assert "rank0.log" not in few and "cpump-x" in many and "rank0.log" in many
 
 
 def test_each_state_is_a_word():

@@ -459,3 +459,10 @@ def test_for_real_stopped(script):
         assert not found.wait(0.01)
     found.stop()
     assert found.wait(30) and found.state == "stopped"
+
+
+def test_the_view_draws_the_chart_as_it_is_measured(launches, script, cache):
+    found = done(script, nprocs=(1, 2, 4), repeats=2, threads=2, label="a <b> label")
+    shown = SweepView(found).page(False)
+    assert shown.count("<circle") == 1 + 3 and "processes, 2 threads each" in shown and "all threads" in shown
+    assert "a &lt;b&gt; label" in shown and "<b> label" not in shown

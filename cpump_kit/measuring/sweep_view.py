@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..notebook import Shown
 from ..showing import live_page, panel
+from ..showing.live_scaling import scaling_plot
 from ..style import count, duration, number, percent, times
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class SweepView:
     def __init__(self, sweep: Sweep):
         self._sweep = sweep
         self._started = time.monotonic()
-        self.name = f"sweep of {sweep.data.script}"
+        self.name = f"sweep of {sweep.data.label}"
 
     def look(self) -> None:
         pass
@@ -44,7 +45,18 @@ class SweepView:
         table = ('<table><tr><th>script</th><th class="n">processes</th><th class="n">threads each</th><th>repeats</th>'
                  f'<th class="n">samples/s</th><th class="n">speed-up</th><th class="wide"></th></tr>{rows}</table>')
         hint = live_page.WAITING if blocked else ""
-        return live_page.page(f"{sweep.state}: how {data.script} scales on this machine", say, share, table, hint)
+        body = f'<div class="cols"><div>{self._plot()}</div><div></div></div>{table}'
+        return live_page.page(f"{sweep.state}: how {data.label} scales on this machine", say, share, body, hint)
+
+    def _plot(self) -> str:
+        data = self._sweep.data
+        over, points = data.over_threads, {}
+        for setting in data.settings:
+            points[setting.threads if over else setting.processes] = data.speedups(setting)
+        threads = data.speedups(data.all_threads) if data.all_threads else []
+        per = data.settings[0].processes if over else data.settings[0].threads
+        each = "threads of one process" if over else f"processes, {count(per, 'thread')} each"
+        return scaling_plot(points, list(points), threads, each, per)
 
     def _row(self, setting: Setting, fastest: float) -> str:
         data = self._sweep.data
@@ -63,5 +75,5 @@ class SweepView:
 
     def words(self) -> Shown:
         table = self._sweep.table()
-        head = f"{self._sweep.state}: how {self._sweep.data.script} scales on this machine"
+        head = f"{self._sweep.state}: how {self._sweep.data.label} scales on this machine"
         return Shown(f"{head}\n{table!r}", f"<p><b>{escape(head)}</b></p>{table._repr_html_()}")

@@ -16,6 +16,7 @@ LIMIT = 2**16  # records kept for each rank: half a megabyte a name, and far mor
 WINDOW = 2.0  # seconds over which the recent speed is taken
 MISSING = -sys.float_info.max  # marks "not reported in this record"; NaN will not do, a loss can be NaN
 SO_FAR = "samples so far"  # a column of ours: the cumulative sum of `samples`, which stays exact when thinned
+PARTS = ("data", "forward", "backward", "optimizer", "compute", "communication")  # of a step, in seconds
 OWN = ("step", "time", SO_FAR)
 
 
@@ -26,6 +27,7 @@ class RankHistory:
         self.steps = 0  # reports so far, exact
         self.samples = 0.0  # samples so far, exact
         self.total: float | None = None  # samples that the rank will process in all, once it has said so
+        self.parts: dict[str, float] = {}  # seconds that went to each of PARTS that was reported, exact
         self.last: dict[str, float] = {}  # the newest value of each name
         self.stride = 1  # one record in `stride` is kept
         self._size = 0
@@ -52,6 +54,8 @@ class RankHistory:
         columns[SO_FAR] = self.samples + np.cumsum(columns.get("samples", np.zeros(size)))
         self.steps, self.samples = reports.first_step + size, float(columns[SO_FAR][-1])
         self.last.update((name, float(columns[name][-1])) for name in reports.names)
+        for name in columns.keys() & set(PARTS):
+            self.parts[name] = self.parts.get(name, 0.0) + float(np.nansum(columns[name]))
         self._remember_speed(float(columns["time"][-1]))
         for start in range(0, size, LIMIT // 2):
             self._append({name: values[start:start + LIMIT // 2] for name, values in columns.items()})

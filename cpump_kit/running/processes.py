@@ -176,6 +176,14 @@ def peak_memory(worker: Worker) -> int | None:
         return None
 
 
+def core_of(worker: Worker) -> int | None:
+    """The core on which the process ran last; None where the system does not say (macOS, Windows)."""
+    try:
+        return psutil.Process(worker.process.pid).cpu_num()
+    except (AttributeError, psutil.Error):
+        return None
+
+
 def _descendants(pid: int) -> list[psutil.Process]:
     try:
         return psutil.Process(pid).children(recursive=True)

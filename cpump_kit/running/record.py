@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .events import Done, Failed, Place, Reports, Started
 from .hang import Where, where
-from .history import RankHistory
+from .history import PARTS, RankHistory
 from .output import Output
 from .verdict import Outcome
 
 
 @dataclass(frozen=True)
 class RankStatus:
-    """How one rank is doing now. `state` is starting, training, done, failed or stopped."""
+    """How one rank is doing now.
+
+    state   starting, training, done, failed or stopped
+    core    the core that it ran on when last looked at, where the system says so
+    parts   {part of a step: seconds that it has taken in all}, where the script reports them (history.PARTS)
+    """
 
     rank: int
     state: str
@@ -25,6 +30,8 @@ class RankStatus:
     total: int | None
     samples_per_second: float | None
     loss: float | None
+    core: int | None = None
+    parts: dict[str, float] = field(default_factory=dict)
 
 
 class Record:
@@ -41,6 +48,7 @@ class Record:
         self.histories = [RankHistory() for _ in range(nprocs)]
         self.outcomes = [Outcome(rank) for rank in range(nprocs)]
         self.started: set[int] = set()
+        self.cores: dict[int, int] = {}  # on which each rank ran when last looked at
         self.heard: dict[int, float] = {}  # when each rank last reported, or started
         self.places: dict[int, Place] = {}  # the newest answers to WHERE
         self.standstill: str | None = None  # where the ranks are, while one has not been heard for long
@@ -74,7 +82,8 @@ class Record:
             state = "training" if rank in self.started else "starting"
         return RankStatus(
             rank, state, history.steps, int(history.samples), None if history.total is None else int(history.total),
-            history.samples_per_second, history.last.get("loss"))
+            history.samples_per_second, history.last.get("loss"), self.cores.get(rank),
+            {name: history.parts[name] for name in PARTS if name in history.parts})
 
     def where(self) -> Where:
         """Where the ranks said that they are, and what it means."""

@@ -19,6 +19,8 @@ def report(**numbers: float) -> None:
     loss     the loss of this step
     samples  how many samples this rank has processed since its last report
     total    how many samples this rank will process in all; saying it once gives progress and time left
+    data, forward, backward, optimizer, compute, communication   seconds of this step that went to it; the view shows
+             their shares. Use those of them that you measure.
     Any other name is recorded as it is. Without a listener (a plain call of the function) nothing happens.
     Raises TypeError for a value that is not a number; a tensor of one element counts as a number.
     """

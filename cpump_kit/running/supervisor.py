@@ -156,6 +156,8 @@ class Supervisor(threading.Thread):
             for worker in living:
                 outcome = record.outcomes[worker.rank]
                 outcome.peak_memory = processes.peak_memory(worker) or outcome.peak_memory
+                if (core := processes.core_of(worker)) is not None:
+                    record.cores[worker.rank] = core
             heard = [when for rank, when in record.heard.items() if not record.outcomes[rank].over]
             quiet = now - min(heard, default=now)
             if quiet < self._request.silence:

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ..style import COLORS, DASHES, TOLD_APART, count, duration, number
+from ..style import COLORS, DASHES, TOLD_APART, count, duration, number, percent
 from .curves import Curves, mean_over_ranks
 from .picture import SHARPNESS
 
@@ -53,15 +53,23 @@ class RunData:
 def run_figure(run: RunData) -> Figure:
     """Loss by rank, samples/s by rank and core use over time, under a sentence that says how the run went."""
     few = len(run.ranks) <= STRIPS
-    figure = Figure(figsize=(8.6, 5.0 if run.cores else 3.4), dpi=100 * SHARPNESS, layout="constrained")
+    parts = len(run.ranks) <= STRIPS and any(rank.parts for rank in run.ranks)
+    height = (5.0 if run.cores else 3.4) + (0.9 + 0.22 * len(run.ranks) if parts else 0)
+    figure = Figure(figsize=(8.6, height), dpi=100 * SHARPNESS, layout="constrained")
     figure.get_layout_engine().set(h_pad=0.06, w_pad=0.08, hspace=0.04, wspace=0.04)
-    rows = [[0, 1], [2, 2]] if run.cores else [[0, 1]]
-    axes = figure.subplot_mosaic(rows, width_ratios=[1.75, 1], height_ratios=[1.9, 1][: len(rows)])
+    rows, heights = [[0, 1]], [1.9]
+    if run.cores:
+        rows, heights = [*rows, [2, 2]], [*heights, 1]
+    if parts:
+        rows, heights = [*rows, [3, 3]], [*heights, 0.55 + 0.16 * len(run.ranks)]
+    axes = figure.subplot_mosaic(rows, width_ratios=[1.75, 1], height_ratios=heights)
     figure.suptitle(fill(run.headline, 80), x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
     _draw_losses(axes[0], run.losses)
     _draw_rates(axes[1], run.ranks, few)
     if run.cores:
         _draw_cores(axes[2], run.cores)
+    if parts:
+        _draw_parts(axes[3], run.ranks)
     return figure
 
 
@@ -75,6 +83,10 @@ def alt_text(run: RunData) -> str:
     known = [r.samples_per_second for r in run.ranks if r.samples_per_second is not None]
     if len(known) > 1:
         parts.append(f"The ranks processed {number(min(known))} to {number(max(known))} samples/s each.")
+    for rank in run.ranks[:STRIPS]:
+        if whole := sum(rank.parts.values()):
+            shares = ", ".join(f"{percent(seconds / whole)} {name}" for name, seconds in rank.parts.items())
+            parts.append(f"Of rank {rank.rank}'s steps, {shares}.")
     if run.cores:
         use = np.mean([percents for _, percents in run.cores], axis=0)
         parts.append(f"Of {count(len(use), 'core')}, {sum(use) / 100:.1f} were in use on average.")
@@ -164,6 +176,28 @@ def _draw_cores(axes: Axes, cores: Sequence[tuple[float, Sequence[float]]]) -> N
         axes.set_ylim(0, n)
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_xlim(0, max(seconds))
+
+
+def _draw_parts(axes: Axes, ranks: Sequence[Any]) -> None:
+    """How each rank's step divides, told apart by colour, hatching and words."""
+    tidy(axes, "share of a step", "")
+    names = list(dict.fromkeys(name for rank in ranks for name in rank.parts))
+    for y, rank in enumerate(ranks):
+        left, whole = 0.0, sum(rank.parts.values())
+        for i, name in enumerate(names):
+            share = rank.parts.get(name, 0.0) / whole if whole else 0.0
+            axes.barh(y, share, left=left, height=0.6, color=COLORS[i % len(COLORS)], alpha=0.85,
+                      hatch=("", "//", "..", "xx", "\\\\", "--")[i % 6], edgecolor="white", linewidth=0,
+                      label=name if y == 0 else None)
+            if share > 0.07:
+                axes.text(left + share / 2, y, percent(share), ha="center", va="center", fontsize=9.5, color=INK,
+                          bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 1})
+            left += share
+    axes.set_yticks(range(len(ranks)), [f"rank {rank.rank}" for rank in ranks])
+    axes.set_ylim(len(ranks) - 0.5, -0.5)
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: percent(share)))
+    axes.legend(fontsize=10, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(names), borderpad=0)
 
 
 def _nothing(axes: Axes, why: str) -> None:

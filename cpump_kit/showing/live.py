@@ -37,6 +37,7 @@ class RunView:
         self._cores: list[tuple[float, list[float]]] = []
         self._latest: list[float] = []
         self._stride, self._looks = 1, 0
+        self._where: str | None = None
         core_use()  # what comes next is measured from now on
 
     def look(self) -> None:
@@ -54,12 +55,15 @@ class RunView:
         share, left = run.progress
         totals = [rank.total for rank in ranks]
         plot = live_page.loss_plot(run.series("loss", LOSSES), max(totals) if None not in totals else None)
-        cores = live_page.core_table(self._latest)
+        cores = live_page.core_table(self._latest, [use for _, use in self._cores])
         hint = " ".join([*run.notes, *([live_page.WAITING] if blocked else [])])
         return live_page.page(
             f"{run.state}: {self.name}", self._progress(share, left), share,
             f'<div class="cols"><div>{plot}</div><div>{live_page.rank_table(ranks)}{cores}</div></div>'
-            f"{live_page.standstill(run.standstill)}{live_page.printed(run.output)}", hint)
+            f"{live_page.places(run.standstill or self._where)}{live_page.printed(run.output)}", hint)
+
+    def ask_where(self) -> None:
+        self._where = f"After {duration(self._run.seconds)}:\n{self._run.where()}"
 
     def _progress(self, share: float | None, left: float | None) -> str:
         run = self._run
@@ -90,4 +94,7 @@ class RunView:
         if lines:
             parts.append(f"<details><summary>What the workers printed, the last {count(len(lines), 'line')}</summary>"
                          f"{live_page.printed(lines, len(lines))}</details>")
+            if run.output_since(0)[0] > len(lines):
+                parts.append(f"<p>All of it is in {escape(str(run.folder / 'rank0.log'))}, a file for each rank, "
+                             "as long as the run's object lives in this kernel.</p>")
         return Shown(run.error or "", "".join(parts))

@@ -15,6 +15,7 @@ from .curves import Curves, mean_over_ranks
 
 WAITING = "The kernel waits for the end and cannot hear Stop: use Kernel > Interrupt (in command mode press I twice)."
 LINES, LETTERS = 6, 160  # of what the workers print
+STRIP = 100  # stretches of time in a core's strip
 ROWS = 16  # ranks shown one by one, and cores
 WIDTH, HEIGHT = 460, 236  # of the plot, in its own units
 LEFT, RIGHT, TOP, BOTTOM = 50, 28, 26, 42  # its margins
@@ -30,13 +31,16 @@ STYLE = f"""<style>
 [data-jp-theme-light="false"] .cpump, .vscode-dark .cpump, [theme="dark"] .cpump {{{_palette(ON_DARK)}}}
 """ + """.cpump {font: 14px/1.4 var(--jp-ui-font-family, system-ui, sans-serif); color: var(--jp-ui-font-color1, #222);
   border: 1px solid var(--jp-border-color2, #bbb); border-radius: 6px; padding: 10px 14px; box-sizing: border-box}
-.cpump .head {font-size: 16px; padding-right: 120px} .cpump .say {padding-right: 120px; min-height: 20px}
+.cpump .head {font-size: 16px; padding-right: 250px} .cpump .say {padding-right: 250px; min-height: 20px}
 .cpump .cols {display: flex; flex-wrap: wrap; gap: 6px 22px} .cpump .cols > * {flex: 1 1 330px; min-width: 0}
 .cpump .bar {background: var(--jp-layout-color2, #e4e4e4); border-radius: 3px; height: 10px; overflow: hidden}
 .cpump .bar div {background: var(--c0); height: 100%} .cpump .core div {background: var(--c2)}
 .cpump table {border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; margin: 2px 0 10px}
 .cpump th, .cpump td {padding: 2px 10px 2px 0; text-align: left; white-space: nowrap; font-weight: normal}
 .cpump th, .cpump .note {color: var(--jp-ui-font-color2, #555)} .cpump .n {text-align: right}
+.cpump .parts {display: flex} .cpump .strip {height: 16px; background: var(--jp-layout-color2, #e4e4e4)}
+.cpump .strip polygon {fill: var(--c2)}
+.cpump td.wrap {white-space: normal; line-height: 1.7; padding-left: 4px} .cpump svg .faint {stroke: #888}
 .cpump .wide {width: 50%} .cpump svg {width: 100%; display: block} .cpump svg .grid {stroke-width: 0.6;
   stroke: var(--jp-border-color2, #bbb)} .cpump svg .mean {stroke: var(--jp-ui-font-color0, #000)}
 .cpump svg text {fill: var(--jp-ui-font-color1, #222); font-size: 13px}
@@ -67,32 +71,65 @@ def rank_table(ranks: Sequence) -> str:
     more = len(ranks) - ROWS
     if more > 0:
         rows += f'<tr><td colspan="5" class="note">and {count(more, "rank")} more</td></tr>'
+    core = '<th class="n">core</th>' if any(rank.core is not None for rank in ranks[:ROWS]) else ""
     return ('<table><tr><th>rank</th><th class="wide">progress</th><th class="n">samples/s</th>'
-            f'<th class="n">loss</th><th>state</th></tr>{rows}</table>')
+            f'<th class="n">loss</th>{core}<th>state</th></tr>{rows}</table>{_parts(ranks[:ROWS])}')
+
+
+def _parts(ranks: Sequence) -> str:
+    """How each rank's step divides, as a bar whose stretches are named below it."""
+    rows = ""
+    for rank in ranks:
+        whole = sum(rank.parts.values())
+        if whole <= 0:
+            continue
+        shares = [(name, seconds / whole) for name, seconds in rank.parts.items()]
+        stretches = "".join(f'<div style="width: {100 * share:.1f}%; background: var(--c{i % len(COLORS)})"></div>'
+                            for i, (_, share) in enumerate(shares))
+        said = " · ".join(f'<span style="border-bottom: 3px solid var(--c{i % len(COLORS)})">{escape(name)} '
+                          f"{percent(share)}</span>" for i, (name, share) in enumerate(shares))
+        rows += (f'<tr><td>{rank.rank}</td><td class="wide"><div class="bar parts">{stretches}</div></td>'
+                 f'<td class="wrap">{said}</td></tr>')
+    return f"<table><tr><th>rank</th><th>where a step's time goes</th><th></th></tr>{rows}</table>" if rows else ""
 
 
 def _rank_row(rank) -> str:
     share = rank.samples / rank.total if rank.total else None
     progress = bar(share) if share is not None else f"{number(rank.samples)} samples"
+    core = f'<td class="n">{rank.core}</td>' if rank.core is not None else ""
     return (f'<tr><td>{rank.rank}</td><td>{progress}</td><td class="n">{number(rank.samples_per_second)}'
-            f'</td><td class="n">{number(rank.loss)}</td><td>{escape(rank.state)}</td></tr>')
+            f'</td><td class="n">{number(rank.loss)}</td>{core}<td>{escape(rank.state)}</td></tr>')
 
 
-def core_table(percents: Sequence[float]) -> str:
-    """How busy each core of the machine is; many cores as their sum."""
+def core_table(percents: Sequence[float], before: Sequence[Sequence[float]] = ()) -> str:
+    """How busy each core of the machine is, and was since the launch; many cores as their sum.
+
+    before   readings in equal steps of time, each with the percent of every core
+    """
     if not percents:
         return ""
     if len(percents) > ROWS:
         in_use = sum(percents) / 100
         return (f'<table><tr><th>cores in use</th><td class="wide">{bar(in_use / len(percents), "core")}</td>'
                 f'<td class="n">{in_use:.1f} of {len(percents)}</td></tr></table>')
-    rows = "".join(f'<tr><td>core {core}</td><td class="wide">{bar(use / 100, "core")}</td>'
-                   f'<td class="n">{percent(use / 100)}</td></tr>' for core, use in enumerate(percents))
-    return f"<table><tr><th>use of each core</th><th></th><th></th></tr>{rows}</table>"
+    rows = "".join(f'<tr><td>core {core}</td><td class="wide">{_strip([use[core] for use in before] or [now])}</td>'
+                   f'<td class="n">{percent(now / 100)}</td></tr>' for core, now in enumerate(percents))
+    return f"<table><tr><th>use of each core</th><th>since the launch</th><th>now</th></tr>{rows}</table>"
 
 
-def standstill(text: str | None) -> str:
-    """Where each rank waits, while one has not been heard for long."""
+def _strip(use: Sequence[float]) -> str:
+    """A core's use over time, full at 100 %."""
+    step = max(1, -(-len(use) // STRIP))
+    means = [sum(use[i:i + step]) / len(use[i:i + step]) for i in range(0, len(use), step)]
+    width = 100 / len(means)
+    line = " ".join(f"{i * width:.1f},{16 - 0.16 * value:.1f} {(i + 1) * width:.1f},{16 - 0.16 * value:.1f}"
+                    for i, value in enumerate(means))
+    return (f'<svg class="strip" viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true">'
+            f'<polygon points="0,16 {line} 100,16"/></svg>')
+
+
+def places(text: str | None) -> str:
+    """Where each rank is: asked for, or because one has not been heard for long."""
     return f"<pre>{escape(text)}</pre>" if text else ""
 
 

@@ -47,6 +47,9 @@ class View(Protocol):
     def words(self) -> Shown:
         """What stands below the picture, or alone if there is none."""
 
+    def ask_where(self) -> None:
+        """Let the page say where the work is now. Optional: with it there is a button. May take a second."""
+
 
 def follow(work: Work, view: View) -> None:
     """Show `view` under the current cell and keep it up to date until `work` has ended. Returns at once.
@@ -74,13 +77,20 @@ class Panel:
         self._below = display({"text/plain": "", "text/html": ""}, raw=True, display_id=True)
 
     def _make_widgets(self):
-        from ipywidgets import HTML, Button, GridBox
+        from ipywidgets import HTML, Button, GridBox, HBox
 
         self._html = HTML(self._view.page(False), layout={"grid_area": "1/1", "width": "100%", "margin": "0"})
         self._stop = Button(description="Stop", icon="stop", tooltip="End the worker processes now",
-                            layout={"grid_area": "1/1", "width": "104px", "margin": "10px 12px 0 0"})
+                            layout={"width": "104px", "margin": "10px 12px 0 6px"})
         self._stop.on_click(self._on_stop)
-        box = GridBox([self._html, self._stop], layout={
+        buttons = [self._stop]
+        if hasattr(self._view, "ask_where"):
+            where = Button(description="Where is it?", tooltip="Show the line at which each rank is now",
+                           layout={"width": "118px", "margin": "10px 0 0"})
+            where.on_click(self._on_where)
+            buttons.insert(0, where)
+        self._buttons = HBox(buttons, layout={"grid_area": "1/1"})
+        box = GridBox([self._html, self._buttons], layout={
             "max_width": "1000px", "padding": "0 2px", "grid_template_columns": "100%",
             "justify_items": "flex-end", "align_items": "flex-start"})
         # From 0 on the front end counts the box's views there, and tells when a page is opened or closed.
@@ -92,6 +102,10 @@ class Panel:
     def _on_stop(self, _) -> None:
         self._stop.disabled, self._stop.description = True, "Stopping"
         self._work.stop()
+
+    def _on_where(self, _) -> None:
+        # In a thread of its own: the answers take a moment, and the kernel has other messages to hear.
+        threading.Thread(target=self._view.ask_where, name="cpump where", daemon=True).start()
 
     def _on_views(self, change) -> None:
         self._watched = change["new"] > 0
@@ -129,7 +143,7 @@ class Panel:
             self._above.update(data, metadata=metadata, raw=True)
             self._below.update({**html, "text/html": words.html + picture.in_words()}, raw=True)
         if self._box is not None:
-            for widget in (self._box, self._html, self._stop):
+            for widget in (self._box, self._html, self._buttons, *self._buttons.children):
                 for part in (widget, widget.layout, getattr(widget, "style", None)):
                     if part is not None:
                         part.close()

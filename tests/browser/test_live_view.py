@@ -27,6 +27,21 @@ def train(rank, world_size, *, steps):
         report(loss=1 / (1 + step), samples=8, total=8 * steps)
     return rank
 """
+HANGS = """
+import time
+import torch
+import torch.distributed as dist
+from cpump_kit import report
+
+def train(rank, world_size):
+    dist.init_process_group("gloo")
+    for step in range(20):
+        time.sleep(0.03)
+        report(loss=1 / (1 + step), samples=8, total=160, compute=0.03, communication=0.01)
+    if rank == 0:
+        dist.all_reduce(torch.ones(1))
+    time.sleep(600)
+"""
 VIEW, BUTTON = ".jp-OutputArea .cpump", ".jp-OutputArea button"
 PICTURE = ".jp-OutputArea img[src^='data:image/png']"
 WIDGET = ".jp-OutputArea .jupyter-widgets"
@@ -36,6 +51,7 @@ WIDGET = ".jp-OutputArea .jupyter-widgets"
 def folder(tmp_path_factory):
     found = tmp_path_factory.mktemp("notebooks")
     (found / "lesson.py").write_text(SCRIPT)
+    (found / "hangs.py").write_text(HANGS)
     return found
 
 
@@ -66,6 +82,12 @@ def page(chromium, lab, tmp_path):
     lab.end_kernels()
 
 
+@pytest.fixture
+def keep(page, tmp_path):
+    """Keep a screenshot, where CPUMP_SCREENSHOTS names a folder for them."""
+    return lambda name: page.screenshot(path=f"{os.environ.get('CPUMP_SCREENSHOTS', tmp_path)}/{name}.png")
+
+
 def outputs(notebook):
     """All outputs of the saved file."""
     book = json.loads(notebook.read_text())
@@ -73,7 +95,7 @@ def outputs(notebook):
     return [output for cell in book["cells"] for output in cell["outputs"]]
 
 
-def test_it_shows_moves_and_leaves_a_picture(page, lab, folder, tmp_path):
+def test_it_shows_moves_and_leaves_a_picture(page, lab, folder, keep):
     notebook = write_notebook(folder / "moves.ipynb", [
         "import cpump_kit as cp", "run = cp.launch('lesson.py', nprocs=2, steps=150)", "results = await run"])
     lab.open(page, notebook)
@@ -86,16 +108,37 @@ def test_it_shows_moves_and_leaves_a_picture(page, lab, folder, tmp_path):
     expect(bar).to_have_attribute("aria-valuenow", re.compile("[1-9]"), timeout=20_000)
     before = bar.get_attribute("aria-valuenow")
     expect(bar).not_to_have_attribute("aria-valuenow", before, timeout=20_000)
-    page.screenshot(path=tmp_path / "in-flight.png")
+    keep("in-flight")
 
     expect(page.locator(PICTURE)).to_be_visible(timeout=60_000)
     expect(page.locator(WIDGET)).to_have_count(0)
     expect(page.locator(".jp-OutputArea", has_text="This picture in words")).to_have_count(1)
+    keep("done")
     save(page)
     assert page.complaints == []
     picture, words = outputs(notebook)
     assert picture["metadata"]["image/png"]["alt"].startswith("lesson.py on 2 processes with 1 thread each: done in")
     assert list(picture["data"]) == ["image/png", "text/plain"] and "text/html" in words["data"]
+
+
+def test_where_it_is_can_be_asked_and_a_standstill_explains_itself(page, lab, folder, keep):
+    notebook = write_notebook(folder / "where.ipynb", [
+        "import cpump_kit as cp", "run = cp.launch('hangs.py', nprocs=2, silence=3)"])
+    lab.open(page, notebook)
+    run_cells(page)
+    view = page.locator(VIEW)
+    expect(view).to_contain_text("training", timeout=60_000)
+    for part in ("where a step's time goes", "compute 75", "communication 25"):
+        expect(view).to_contain_text(part, timeout=20_000)
+    page.locator(BUTTON, has_text="Where is it?").press("Enter")  # as from the keyboard
+    expect(view).to_contain_text("rank 1: hangs.py, line", timeout=20_000)
+    for part in ("No report for", "waiting in all_reduce", "rank 0 waits there for rank 1"):
+        expect(view).to_contain_text(part, timeout=20_000)
+    keep("hung")
+    page.locator(BUTTON, has_text="Stop").click()
+    expect(page.locator(PICTURE)).to_be_visible(timeout=30_000)
+    keep("stopped")
+    assert page.complaints == []
 
 
 def test_stop_ends_the_run_while_it_goes_on(page, lab, folder):
@@ -127,7 +170,7 @@ def test_a_waiting_kernel_is_said_and_the_view_goes_on(page, lab, folder):
     assert page.complaints == []
 
 
-def test_a_sweep_shows_its_progress_and_leaves_its_table(page, lab, folder, tmp_path):
+def test_a_sweep_shows_its_progress_and_leaves_its_table(page, lab, folder, keep):
     notebook = write_notebook(folder / "sweeps.ipynb", [
         "import cpump_kit as cp", "sweep = cp.sweep('lesson.py', nprocs=(1, 2), repeats=2, steps=30)",
         "await sweep\nsweep.plot(prediction=1.5)"])
@@ -136,7 +179,7 @@ def test_a_sweep_shows_its_progress_and_leaves_its_table(page, lab, folder, tmp_
     view = page.locator(VIEW)
     expect(view).to_contain_text("measuring: how lesson.py scales", timeout=60_000)
     expect(view).to_contain_text("●", timeout=60_000)
-    page.screenshot(path=tmp_path / "in-flight.png")
+    keep("in-flight")
     expect(page.locator(PICTURE)).to_be_visible(timeout=60_000)
     expect(page.locator(WIDGET)).to_have_count(0)
     expect(page.locator(".jp-OutputArea table")).to_contain_text("efficiency")
