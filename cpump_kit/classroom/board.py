@@ -153,8 +153,7 @@ def _curve(data: SweepData, file: str) -> Curve:
     if not best:
         raise SweepError("was stopped before anything was measured")
     threads = data.all_threads.rate if data.all_threads else None
-    label = getattr(data, "label", None)
-    script = f"{label} ({data.script})" if label and label != data.script else data.script
+    script = data.script if data.label == data.script else f"{data.label} ({data.script})"
     return Curve(file, _machine(data.machine), script, dict(data.arguments), data.baseline.script, tuple(sorted(best)),
                  tuple(best[cores] for cores in sorted(best)), data.baseline.rate, threads)
 
