@@ -108,6 +108,20 @@ def test_tensors_modules_locks_and_barriers_are_shared(method):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not notice it")
+def test_what_is_made_for_the_call_alone_lives_as_long_as_the_run():
+    context = multiprocessing.get_context("spawn")
+
+    def train(rank, world_size, *, barrier, locks, board):
+        barrier.wait(30)
+        with locks["one"]:
+            board[rank] += rank + 1
+        return board.tolist()
+
+    run = cp.launch(train, nprocs=2, start_method="spawn", barrier=context.Barrier(2), locks={"one": context.Lock()},
+                    board=torch.zeros(2).share_memory_())
+    assert sorted(max(run.results)) == [1.0, 2.0]
+
+
 def test_a_lock_that_cannot_travel_says_how_to_make_one_that_can():
     def train(rank, world_size, *, lock):
         pass

@@ -50,8 +50,8 @@ def launch(what: str | Path | Callable, nprocs: int = 1, *, threads: int | None 
     calls, cells = _pack(target, arguments, nprocs)
     environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
     notes = _notes(nprocs, threads, method)
-    run = Run(Request(target, nprocs, threads, method, start_method is None, calls, cells, environment, os.getcwd(),
-                      tuple(sys.path), notes, silence, timeout))
+    run = Run(Request(target, nprocs, threads, method, start_method is None, calls, arguments, cells, environment,
+                      os.getcwd(), tuple(sys.path), notes, silence, timeout))
     if show and in_notebook():
         from ..showing.live import show as show_live
 

@@ -45,7 +45,8 @@ class Request:
     method: str
     ready: bool  # workers that were started ahead will do
     calls: list[bytes]  # one packed call a rank
-    cells: dict[str, str]  # the text of notebook cells in them, by file name
+    arguments: dict  # kept until the run ends: a lock or a shared tensor goes with the last who holds it
+    cells: dict[str, str]  # the text of notebook cells in the calls, by file name
     environment: dict[str, str]
     directory: str
     path: tuple[str, ...]
@@ -89,6 +90,7 @@ class Supervisor(threading.Thread):
             self._fail(f"{self._request.target.name} could not be run: {type(error).__name__}: {error}")
         finally:
             self._end_workers()
+            self._request.arguments.clear()
             self._conclude()
             self._when_ended()
             if self._request.ready:

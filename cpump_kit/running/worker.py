@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import linecache
+import multiprocessing
 import os
 import shutil
 import signal
@@ -93,6 +94,8 @@ def _go_where_the_launcher_is(job: Job) -> None:
     os.environ.clear()
     os.environ.update(job.environment)
     sys.path[:] = job.path
+    # Processes that the script starts (DataLoader workers) start as they would without us, not by our own method.
+    multiprocessing.set_start_method(multiprocessing.get_all_start_methods()[0], force=True)
     with suppress(OSError):  # it may have been removed, which is for the script to notice
         os.chdir(job.directory)
 
