@@ -25,6 +25,14 @@ def shard(order, rank, world_size):
 CARD = "# 00 · First\n\n| | |\n| --- | --- |\n| **Time** | a minute |\n\n[07](07_second.ipynb), [the map](README.md)."
 
 
+@pytest.fixture(scope="module", autouse=True)
+def importable():
+    """Kernels find the kit also where it is not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(pages.TEMPLATES.parents[2]))
+        yield
+
+
 @pytest.fixture(scope="module")
 def lessons(tmp_path_factory):
     """Two lessons and a broken one, with the files around them."""
