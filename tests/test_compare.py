@@ -1,9 +1,12 @@
 """Several runs in one picture: what it draws, what it is called, and what it refuses."""
 
+from statistics import median
+from types import SimpleNamespace
+
 import pytest
 
 import cpump_kit as cp
-from cpump_kit.showing.compare import CompareError
+from cpump_kit.showing.compare import CompareError, _rates
 
 
 def train(rank, world_size, *, steps=60, slower=1, fail=False, quiet=False):
@@ -30,7 +33,14 @@ def test_the_losses_are_drawn_over_samples_of_all_ranks_and_over_seconds():
     assert len({(line.get_color(), str(line.get_linestyle())) for line in lines}) == 2
     assert seconds.lines[0].get_xdata()[-1] <= one.seconds
     bars = [bar.get_width() for bar in rates.patches]
-    assert len(bars) == 2 and bars[0] == pytest.approx(one.throughput(), rel=0.5)
+    assert bars == [median(_rates(run)) for run in (one, two)]
+
+
+def test_the_speed_is_that_of_all_ranks_together_without_the_warm_up():
+    times = [0.1 * step for step in range(101)]  # 10 s; 8 samples a step, but twice as slow in the first second
+    so_far = [4.0 * min(step, 10) + 8.0 * max(0, step - 10) for step in range(101)]
+    run = SimpleNamespace(series=lambda name, points, over: {0: (times, so_far), 1: (times, so_far)})
+    assert _rates(run) == pytest.approx([160.0] * 8)
 
 
 def test_runs_are_told_apart_by_name():

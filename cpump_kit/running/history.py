@@ -13,6 +13,7 @@ from ..style import count
 from .events import Reports
 
 LIMIT = 2**16  # records kept for each rank: half a megabyte a name, and far more than a screen has pixels
+EACH = 32  # records that a stretch of a drawn line is the mean of, if there are as many
 WINDOW = 2.0  # seconds over which the recent speed is taken
 MISSING = -sys.float_info.max  # marks "not reported in this record"; NaN will not do, a loss can be NaN
 SO_FAR = "samples so far"  # a column of ours: the cumulative sum of `samples`, which stays exact when thinned
@@ -103,8 +104,12 @@ class RankHistory:
         return float(samples / seconds) if seconds > 0 else None
 
     def series(self, name: str, points: int, over: str = SO_FAR) -> tuple[list[float], list[float]]:
-        """`name` over another column, as the means of at most `points` equal stretches; NaN and gaps are left out."""
-        values, along = self.column(name), self.column(over)
+        """`name` over another column, as the means of at most `points` equal stretches; NaN and gaps are left out.
+
+        Of long stretches every n-th record is taken: the view asks several times a second, and nobody sees more.
+        """
+        step = max(1, self._size // (EACH * points))
+        values, along = self.column(name)[::step], self.column(over)[::step]
         here = np.isfinite(values) & (values != MISSING)
         values, along = values[here], along[here]
         if not len(values):

@@ -17,8 +17,8 @@ from .picture import Picture, drawing
 if TYPE_CHECKING:
     from ..notebook import Shown
 
-EVERY = 0.2  # seconds between two looks
-SHARE = 0.04  # of one core that drawing may take: the cores belong to what is measured
+EVERY = 0.24  # seconds between two looks
+SHARE = 0.02  # of one core that drawing may take: the cores belong to what is measured
 
 
 class Work(Protocol):

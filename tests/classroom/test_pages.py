@@ -160,8 +160,8 @@ def test_a_lesson_is_written_by_the_command(lessons, tmp_path, monkeypatch, caps
 
 # In a browser
 
-@pytest.fixture(scope="module")
-def chromium():
+@pytest.fixture
+def page():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
@@ -170,15 +170,8 @@ def chromium():
     with playwright.sync_playwright() as running:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = running.chromium.launch(executable_path=program, args=flags)
-        yield browser
+        yield browser.new_page(viewport={"width": 1000, "height": 700}, reduced_motion="reduce")
         browser.close()
-
-
-@pytest.fixture
-def page(chromium):
-    found = chromium.new_page(viewport={"width": 1000, "height": 700}, reduced_motion="reduce")
-    yield found
-    found.close()
 
 
 def violations(page) -> list[str]:
