@@ -79,7 +79,10 @@ def test_the_default_arguments_reach_95_percent():
     assert all(rank["accuracy"] >= 0.95 for rank in ranks)
 
 
-@pytest.mark.parametrize("script", sorted(path.name for path in SCRIPTS.glob("*.py")))
+LESSON_SCRIPTS = [path.name for path in sorted(SCRIPTS.glob("*.py")) if "def train(" in path.read_text()]
+
+
+@pytest.mark.parametrize("script", LESSON_SCRIPTS)
 def test_a_script_has_the_five_steps_in_order_and_fits_a_page(script):
     lines = (SCRIPTS / script).read_text().splitlines()
     steps = [line.strip() for line in lines if line.strip().startswith(("# 1.", "# 2.", "# 3.", "# 4.", "# 5."))]

@@ -13,12 +13,12 @@ class Average:
     """The shared memory of a hook: a row for each rank's bucket, and one for the mean."""
 
     def __init__(self, group: dist.ProcessGroup | None):
-        self._group, self._meet, self._shared = group, None, torch.empty(0, dtype=torch.uint8)
+        self._group, self._meet, self._shared = group, None, torch.empty(0, 0, dtype=torch.uint8)
 
     def __call__(self, gradients: torch.Tensor) -> None:
         """Replace `gradients` (one dimension, the same size in each rank) by their mean over all ranks."""
         rank, world_size = dist.get_rank(self._group), dist.get_world_size(self._group)
-        *rows, mean = self._rows(gradients, world_size + 1)
+        *rows, mean = self._rows(gradients, world_size + 1)  # each always begins at the same place, see below
         rows[rank].copy_(gradients)
         self._meet()  # every row is written
         part = slice(rank * len(mean) // world_size, (rank + 1) * len(mean) // world_size)
@@ -27,19 +27,21 @@ class Average:
             mean[part].add_(row[part])
         mean[part].div_(world_size)
         self._meet()  # every part of the mean is written, and no rank reads the rows any more
-        # Nobody writes to `mean` again before all have come to the next call's first meeting, after this copy.
+        # Nobody writes to `mean` again before all have come to the next call's first meeting, after this copy: a rank
+        # that is ahead may be writing its row already, and no row lies where `mean` does, whatever the sizes.
         gradients.copy_(mean)
 
-    def _rows(self, gradients: torch.Tensor, rows: int) -> torch.Tensor:
+    def _rows(self, gradients: torch.Tensor, rows: int) -> list[torch.Tensor]:
         size = gradients.nbytes
         if gradients.device.type != "cpu":
             raise SharingError(f"shared_memory_hook is for training on CPU cores, and here is a gradient on "
                                f"{gradients.device}; take the line that registers the hook out of the script")
         if self._meet is None:
             self._meet = Meeting(self._group)
-        if rows * size > len(self._shared):  # DDP forms its buckets anew after the first step, in all ranks alike
-            self._shared = share(rows * size, self._group)
-        return self._shared[:rows * size].view(gradients.dtype).view(rows, -1)
+        if size > self._shared.shape[1]:  # DDP forms its buckets anew after the first step, in all ranks alike
+            room = -(-size // 64) * 64  # whole cache lines
+            self._shared = share(rows * room, self._group).view(rows, room)
+        return [row[:size].view(gradients.dtype) for row in self._shared]
 
 
 # DDP looks at these annotations as they are, so this file does not postpone them.

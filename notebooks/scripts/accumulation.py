@@ -1,4 +1,4 @@
-"""DDP with gradient accumulation: several batches make one step, and only the last of them sends gradients."""
+"""DDP with gradient accumulation: several batches make one step, and only the last one sends gradients."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Hogwild (Niu, Recht, Re and Wright 2011): processes train one model in shared memory and wait for nobody."""
+"""Hogwild (Niu and others, 2011): processes train one model in shared memory, and wait for nobody."""
 
 import torch
 import torch.multiprocessing as mp
@@ -26,7 +26,8 @@ def train(rank, world_size, model, epochs=3, batch_size=64, lr=0.05, samples=20_
     sampler = DistributedSampler(train_set, world_size, rank)  # each process takes its own part
     loader = DataLoader(train_set, batch_size, sampler=sampler)
 
-    # 3. model: it came as an argument, and its weights are the same memory in every process
+    # 3. model
+    # it came as an argument, and its weights are the same memory in every process
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
 
     # 4. train

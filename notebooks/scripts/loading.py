@@ -1,4 +1,4 @@
-"""DDP with images that are turned as they are fetched, by the trainer itself or by DataLoader workers beside it."""
+"""DDP with images that are turned as they are fetched, by the trainer itself or by loaders beside it."""
 
 import torch
 import torch.distributed as dist
@@ -21,8 +21,9 @@ class Turned(Dataset):
 
     def __getitem__(self, index):
         angle = 0.3 * torch.randn(())
-        turn = torch.stack([angle.cos(), -angle.sin(), torch.zeros(()), angle.sin(), angle.cos(), torch.zeros(())])
-        grid = F.affine_grid(turn.view(1, 2, 3), (1, 1, 28, 28), align_corners=False)
+        cos, sin = angle.cos().item(), angle.sin().item()
+        turn = torch.tensor([[[cos, -sin, 0.0], [sin, cos, 0.0]]])
+        grid = F.affine_grid(turn, (1, 1, 28, 28), align_corners=False)
         return F.grid_sample(self.images[index:index + 1], grid, align_corners=False)[0], self.labels[index]
 
 

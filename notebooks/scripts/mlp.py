@@ -1,4 +1,4 @@
-"""DDP with a network that is quick to compute and has many weights: the averaging of gradients takes the time."""
+"""DDP with a network that is quick to compute and has many weights: averaging gradients takes the time."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""Several processes, each with a model of its own. They never meet, so that nothing is gained: a starting point."""
+"""Several processes, each with a model of its own. They never meet, and nothing is gained: a beginning."""
 
 import torch
 import torch.multiprocessing as mp

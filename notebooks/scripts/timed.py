@@ -1,4 +1,4 @@
-"""The baseline with a stopwatch: how the time of each step divides into data, forward, backward and optimizer."""
+"""The baseline with a stopwatch: how a step divides into data, forward, backward and optimizer."""
 
 import time
 

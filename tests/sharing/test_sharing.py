@@ -253,6 +253,25 @@ def test_what_was_written_before_a_meeting_is_seen_after_it(nprocs):
     assert cp.launch(stress, nprocs, rounds=1000).results == [0] * nprocs
 
 
+def average_buckets(rank, world_size, *, rounds):
+    """As DDP's buckets come: of other sizes each time, and with ranks that are ahead of one another."""
+    dist.init_process_group("gloo")
+    average, _ = cp.shared_memory_hook()
+    chance, wrong = random.Random(rank), 0
+    for turn in range(rounds):
+        gradients = torch.full((200_000 if turn % 2 else 7,), float(turn + rank))
+        average(gradients)
+        wrong += int((gradients != turn + (world_size - 1) / 2).any())
+        if chance.random() < 0.1:
+            time.sleep(chance.random() / 1000)
+    return wrong
+
+
+@pytest.mark.parametrize("nprocs", [2, 3])
+def test_buckets_of_different_sizes_do_not_disturb_each_other(nprocs):
+    assert cp.launch(average_buckets, nprocs, rounds=600).results == [0] * nprocs
+
+
 def bad_hook_twice(rank, world_size):
     dist.init_process_group("gloo")
     model = DDP(network())

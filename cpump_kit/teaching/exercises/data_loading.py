@@ -56,7 +56,8 @@ def _read(answer: Callable, case: tuple, rank: int, worker: int) -> list:
     n, ranks, workers = case
 
     def read_shard_of(*arguments):
-        return list(answer(iter(range(n)), *arguments))
+        found = answer(iter(range(n)), *arguments)
+        return found if found is None or found is ... else list(found)
 
     return tried(read_shard_of, rank, ranks, worker, workers)
 

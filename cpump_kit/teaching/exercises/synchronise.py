@@ -61,7 +61,7 @@ def all_reduce(answer: Callable) -> Iterator[Finding]:
     if run.state != "done":
         return
     ranks = run.results
-    if all(found is None for rank in ranks for found in rank):
+    if all(found is None or found is ... for rank in ranks for found in rank):
         raise NotDone("it returns nothing so far")
     good = all(isinstance(found, torch.Tensor) and found.shape == (50,) for rank in ranks for found in rank)
     yield Finding(good, "a tensor of the same shape comes back", "something else came", "return the mean of the rows")
