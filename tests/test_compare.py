@@ -1,5 +1,6 @@
 """Several runs in one picture: what it draws, what it is called, and what it refuses."""
 
+import multiprocessing
 from statistics import median
 from types import SimpleNamespace
 
@@ -9,9 +10,11 @@ import cpump_kit as cp
 from cpump_kit.showing.compare import CompareError, _rates
 
 
-def train(rank, world_size, *, steps=60, slower=1, fail=False, quiet=False):
+def train(rank, world_size, *, steps=60, slower=1, fail=False, quiet=False, begin=None):
     import time
 
+    if begin is not None:
+        begin.wait(60)  # ranks that trained one after the other would have no time in common
     for step in range(steps):
         time.sleep(0.002 * slower)
         if not quiet:
@@ -25,7 +28,8 @@ def axes_of(picture):
 
 
 def test_the_losses_are_drawn_over_samples_of_all_ranks_and_over_seconds():
-    one, two = cp.launch(train), cp.launch(train, 2, slower=2)
+    begin = multiprocessing.get_context("spawn").Barrier(2)
+    one, two = cp.launch(train), cp.launch(train, 2, slower=2, begin=begin)
     samples, seconds, rates = axes_of(cp.compare(one, two))
     lines = [line for line in samples.lines if len(line.get_xdata())]
     assert [line.get_xdata()[-1] for line in lines] == [60 * 8, 2 * 60 * 8]

@@ -1,6 +1,7 @@
 """The scripts of lessons 01 to 06 by their numbers: equal weights, shared weights, separate models."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,10 +76,12 @@ def test_loader_processes_hand_out_every_sample_once(loaders):
 def test_with_plain_python(name, tmp_path):
     text = (SCRIPTS / name).read_text().replace("samples=20_000", "samples=640").replace("epochs=3", "epochs=1")
     (tmp_path / name).write_text(text)
-    done = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=200,
+    done = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=290,
                           env={**os.environ, "PYTHONPATH": str(SCRIPTS.parents[1])})
     assert done.returncode == 0, done.stderr
-    assert sorted(line[:11] for line in done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
+    # The processes share one output and nobody keeps their lines apart.
+    assert sorted(re.findall(r"rank \d of 2: accuracy", done.stdout)) == [
+        f"rank {rank} of 2: accuracy" for rank in range(2)]
 
 
 def test_accumulation_equals_one_step_with_the_whole_window_also_the_short_last_one():
