@@ -20,14 +20,14 @@ MEGABYTES = (0.1, 1, 10, 40)
 
 def train(rank: int, world_size: int, *, rounds: int) -> list[tuple[str, str, float]]:
     dist.init_process_group("gloo")
-    averages = {megabytes: cp.shared_memory_hook()[0] for megabytes in MEGABYTES}
+    buckets = {megabytes: cp.shared_memory_hook()[0] for megabytes in MEGABYTES}
     found = []
     for _ in range(rounds):
         for megabytes in MEGABYTES:
             gradients = torch.ones(int(megabytes * 250_000))
             target = torch.empty_like(gradients)
             ways = {"gloo all_reduce": lambda tensor=gradients: dist.all_reduce(tensor),
-                    "cpump shared_memory_hook": lambda tensor=gradients, size=megabytes: averages[size](tensor),
+                    "cpump shared_memory_hook": lambda tensor=gradients, size=megabytes: buckets[size].average(tensor),
                     "memory": lambda target=target, tensor=gradients: target.copy_(tensor)}
             for way, call in ways.items():
                 found.append((f"{megabytes:g} MB", way, 1000 * _seconds(call, max(5, int(60 / (megabytes + 0.4))))))

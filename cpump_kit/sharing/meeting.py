@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psutil
 import torch.distributed as dist
 
 from ..machine import cores
 from ..running import carry
-from .segment import SharingError
+from .segment import SharingError, hand_out
 
+EAGER = 0.001  # seconds in which a rank that waits is back at once, before it goes to sleep
 LOOK = 1.0  # seconds between two looks at whether the others still live
 PATIENCE = 1800.0  # seconds, as torch.distributed waits
-SPINS = 400  # tries before a rank goes to sleep; each takes a fraction of a microsecond
+
+_give_way = getattr(os, "sched_yield", lambda: time.sleep(0))  # Windows has no sched_yield
 
 
 class Meeting:
     """Call it in every rank: it returns when all have called it.
 
-    What a rank wrote to shared memory before the call, every rank reads after it. That rests on POSIX semaphores,
-    which order memory (IEEE 1003.1, 4.15 "Memory Synchronization"), and not on flags in the memory itself, which
-    would need fences on processors that reorder stores.
+    What a rank wrote to shared memory before the call, every rank reads after it. A flag in the memory itself would
+    not do: a processor may show one core's writes to the others in another order (ARM does; x86 keeps the order, TSO),
+    and neither torch nor Python can ask for a fence. Semaphores have it inside, on every system: what was written
+    before a release is there after the acquire (IEEE 1003.1, 4.15 "Memory Synchronization"; Windows likewise,
+    "Synchronization and Multiprocessor Issues").
 
     A dissemination barrier (Hensgen, Finkel and Manber 1988, "Two algorithms for barrier synchronization"): in round
     k each rank tells the one 2^k places on that it is here, so ceil(log2(world size)) rounds tell everybody of all.
@@ -32,22 +39,12 @@ class Meeting:
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None):
-        self._rank, world_size = dist.get_rank(group), dist.get_world_size(group)
-        rounds = (world_size - 1).bit_length()
-        spawn, offer = multiprocessing.get_context("spawn"), [None]
-        if self._rank == 0:
-            made = [[spawn.Semaphore(0) for _ in range(world_size)] for _ in range(rounds)]
-            offer = [carry.pack(made)[0]]
-        dist.broadcast_object_list(offer, group=group, group_src=0)
-        semaphores = carry.unpack(offer[0])
-        self._rounds = [(by_rank[(self._rank + 2**k) % world_size], by_rank[self._rank])
-                        for k, by_rank in enumerate(semaphores)]
+        world_size = dist.get_world_size(group)
+        self._rounds = hand_out(_semaphores, carry.unpack, group)
         self._processes = [None] * world_size
         dist.all_gather_object(self._processes, _identity(), group=group)
-        # All have opened the semaphores by now. With rank 0's first ones their names go, and nothing can be left.
-        made = None
-        # A rank that spins takes the core of one that it waits for, if there are more ranks than cores.
-        self._spins = SPINS if world_size <= cores().usable else 1
+        # With more ranks than cores, whoever stays awake has the core of a rank that it waits for.
+        self._eager = EAGER if world_size <= cores().usable else 0.0
 
     def __call__(self) -> None:
         """Raises SharingError if another rank has ended, or does not come within half an hour."""
@@ -56,16 +53,40 @@ class Meeting:
             self._wait(mine)
 
     def _wait(self, semaphore) -> None:
-        for _ in range(self._spins):
-            if semaphore.acquire(False):
-                return
-        deadline = time.monotonic() + PATIENCE
-        while not semaphore.acquire(True, LOOK):
+        start = time.monotonic()
+        while not semaphore.acquire(False):
+            if time.monotonic() - start > self._eager:
+                return self._sleep(semaphore, start + PATIENCE)
+            _give_way()
+
+    def _sleep(self, semaphore, deadline: float) -> None:
+        while not _acquire(semaphore, LOOK):
             for rank, identity in enumerate(self._processes):
                 if not _lives(identity):
                     raise SharingError(f"lost contact with rank {rank}, whose process has ended")
             if time.monotonic() > deadline:
                 raise SharingError(f"another rank did not come within {PATIENCE / 60:.0f} minutes")
+
+
+@contextmanager
+def _semaphores(world_size: int) -> Iterator[list[bytes]]:
+    """For each rank, by round: the semaphore that it releases and the one that it waits for."""
+    spawn = multiprocessing.get_context("spawn")
+    rounds = [[spawn.Semaphore(0) for _ in range(world_size)] for _ in range((world_size - 1).bit_length())]
+    yield [carry.pack([(by_rank[(rank + 2**k) % world_size], by_rank[rank]) for k, by_rank in enumerate(rounds)])[0]
+           for rank in range(world_size)]
+    # Now `rounds` goes, and with it the semaphores' names. Those who have opened them keep them.
+
+
+def _acquire(semaphore, seconds: float) -> bool:
+    if sys.platform != "darwin":
+        return semaphore.acquire(True, seconds)
+    deadline = time.monotonic() + seconds  # macOS has no sem_timedwait; Python's substitute sleeps up to 20 ms
+    while not semaphore.acquire(False):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.0001)
+    return True
 
 
 def _identity() -> tuple[int, float]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, zip_longest
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
+from . import averaging
 from .meeting import Meeting
 from .segment import SharingError, share
 
@@ -28,12 +30,19 @@ def share_training(model: nn.Module, optimizer: Optimizer, max_norm: float | Non
 
     max_norm   clip the averaged gradient to this norm, over all parameters together, as clip_grad_norm_ would
 
-    All ranks begin with rank 0's parameters and buffers. Buffers (BatchNorm's running means) stay each rank's own
-    after that; save rank 0's. To accumulate, call backward several times before a step: nothing is exchanged before.
-    A parameter without a gradient counts as one whose gradient is zero. For ranks of one machine, without DDP.
+    - All ranks begin with rank 0's parameters and buffers. Buffers (BatchNorm's running means) stay each rank's own
+      after that; save rank 0's.
+    - To accumulate, call backward several times before a step: nothing is exchanged before.
+    - A parameter that has a gradient in some ranks only counts as zero in the others. One that has none in any rank
+      (frozen, or not used in this step) is left alone, as in one process.
+    - Every rank makes the same number of steps. What else changes a parameter (load_state_dict, clamping weights)
+      changes it for all ranks: rank 0 alone does it, or all of them write the same.
+    - `state_dict` and `load_state_dict` of the model and of the optimizer speak the plain format: a training can be
+      resumed with another number of ranks, or without this function. The optimizer's `state_dict` puts together what
+      the ranks have, so every rank calls it, not rank 0 alone.
 
-    Raises SharingError for an optimizer that does not work number by number, for ranks whose models differ, for ranks
-    on several machines, and if there is not enough shared memory.
+    For ranks of one machine, without DDP. Raises SharingError for an optimizer that does not work number by number,
+    for ranks whose models differ, for ranks on several machines, and if there is not enough shared memory.
     """
     if type(optimizer) not in ELEMENTWISE:
         names = ", ".join(kind.__name__ for kind in ELEMENTWISE)
@@ -41,161 +50,200 @@ def share_training(model: nn.Module, optimizer: Optimizer, max_norm: float | Non
                            f"cannot be trusted to allow; it works with {names}")
     if isinstance(model, nn.parallel.DistributedDataParallel):
         raise SharingError("share_training takes the place of DDP: give it the model inside, model.module")
-    _check_equal(model)
-    _begin_as_rank_0(model)
+    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, value in named.items():
+        if value.device.type != "cpu":
+            raise SharingError(f"share_training is for CPU cores, and {name} is on {value.device}; use model.cpu()")
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    _check_equal(named, trained)
+    _begin_as_rank_0([value for value in named.values() if all(value is not one for one in trained)])
     return SharedOptimizer(optimizer, max_norm)
 
 
-def _check_equal(model: nn.Module) -> None:
-    mine = {name: (tuple(value.shape), str(value.dtype)) for name, value in model.named_parameters()}
+def _check_equal(named: dict[str, torch.Tensor], trained: list[nn.Parameter]) -> None:
+    """Raise SharingError, which names the first difference, unless all ranks have the same to share, in one order."""
+    names = {id(value): name for name, value in named.items()}
+    mine = [f"{names.get(id(value), 'a parameter from elsewhere')} ({_described(value)})"
+            for value in [*trained, *named.values()]]
     ranks = [None] * dist.get_world_size()
     dist.all_gather_object(ranks, mine)
     for rank, theirs in enumerate(ranks):
-        for name in [*ranks[0], *theirs]:
-            if ranks[0].get(name) != theirs.get(name):
-                one, other = _described(ranks[0].get(name)), _described(theirs.get(name))
-                raise SharingError(f"the ranks' models differ: {name} is {one} in rank 0 and {other} in rank {rank}")
+        for first, other in zip_longest(ranks[0], theirs, fillvalue="nothing more"):
+            if first != other:
+                raise SharingError(f"the ranks' models differ: rank 0 has {first} where rank {rank} has {other}")
 
 
-def _described(found: tuple | None) -> str:
-    return "missing" if found is None else f"{' x '.join(map(str, found[0])) or 'a single number'} ({found[1]})"
+def _described(value: torch.Tensor) -> str:
+    return f"{' x '.join(map(str, value.shape)) or 'one number'}, {value.dtype}"
 
 
-def _begin_as_rank_0(model: nn.Module) -> None:
-    for value in [*model.parameters(), *model.buffers()]:
-        dist.broadcast(value.detach(), 0)
+def _begin_as_rank_0(values: list[torch.Tensor]) -> None:
+    offer = [[value.detach() for value in values]]
+    dist.broadcast_object_list(offer)  # pickled, since gloo itself does not know every dtype and memory format
+    for value, first in zip(values, offer[0]):
+        value.detach().copy_(first)
 
 
 @dataclass
-class _Flat:
-    """The parameters of one group and dtype, one after another in shared memory.
+class _Place:
+    """Where one parameter lies in shared memory. What has one dimension here has the parameter's order in memory.
 
-    whole      all of them; each parameter of the model is a view of a stretch of it
-    gradients  one row a rank
-    part       the rank's own stretch
-    mine       that stretch as a parameter, for the inner optimizer
+    value   its numbers, in one dimension
+    rows    for its gradients, in one dimension: a row a rank
+    own     the stretch of it that this rank averages and updates; it may be empty
+    mine    that stretch as a parameter of its own, for the inner optimizer
+    mean    that stretch of the averaged gradient
     """
 
-    parameters: list[nn.Parameter]
-    whole: torch.Tensor
-    gradients: torch.Tensor
-    part: slice
+    parameter: nn.Parameter
+    value: torch.Tensor
+    rows: list[torch.Tensor]
+    own: slice
     mine: nn.Parameter
+    mean: torch.Tensor
 
-    def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        """`flat` in the parameters' shapes."""
-        pieces = flat.split([parameter.numel() for parameter in self.parameters])
-        return [piece.view_as(parameter) for piece, parameter in zip(pieces, self.parameters)]
+    def flat(self, value: torch.Tensor) -> torch.Tensor:
+        """`value`, which has the parameter's shape, in one dimension."""
+        if value.stride() != self.parameter.stride():
+            value = torch.empty_like(self.parameter).copy_(value)
+        return value.as_strided((value.numel(),), (1,))
+
+    def cut(self, value):
+        """The own stretch of a part of an optimizer's state, if it has the parameter's shape; else all of it."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        return (self.flat(value)[self.own] if value.shape == self.parameter.shape else value).clone()
+
+    def joined(self, stretches: list):
+        """The inverse of `cut`, given what each rank has."""
+        whole = not isinstance(stretches[0], torch.Tensor) or stretches[0].dim() == 0
+        return stretches[0] if whole else torch.cat(stretches).as_strided(self.parameter.shape, self.parameter.stride())
+
+
+def _move(parameters: list[nn.Parameter], rank: int, world_size: int) -> dict[nn.Parameter, _Place]:
+    """Move parameters of one dtype into shared memory, rank 0's values with them."""
+    dtype = parameters[0].dtype
+    line = 64 // dtype.itemsize  # numbers in a cache line; each parameter begins with one
+    *starts, size = accumulate((-(-parameter.numel() // line) * line for parameter in parameters), initial=0)
+    # Apart from the gradients, so that a saved model has nothing but its parameters.
+    values = share(size * dtype.itemsize).view(dtype)
+    rows = share(world_size * size * dtype.itemsize).view(dtype).view(world_size, size)
+    part, places = averaging.part(rank, world_size, size), {}
+    for parameter, start in zip(parameters, starts):
+        here = slice(start, start + parameter.numel())
+        value = values[here]
+        own = slice(*(min(max(edge - start, 0), len(value)) for edge in (part.start, part.stop)))
+        mine = nn.Parameter(value[own])
+        places[parameter] = _Place(parameter, value, [row[here] for row in rows], own, mine,
+                                   torch.empty_like(mine))
+        moved = value.as_strided(parameter.shape, torch.empty_like(parameter).stride())
+        if rank == 0:
+            moved.copy_(parameter.detach())
+        parameter.data = moved
+    return places
 
 
 class SharedOptimizer(Optimizer):
     """What `share_training` returns: an optimizer whose step is one of all ranks. Learning-rate schedulers work on it.
 
-    `state_dict` and `load_state_dict` are called in every rank together, and speak the format of the plain optimizer:
-    a training can be resumed with another number of ranks, or without this class.
+    The state of the own stretches is kept by an inner optimizer of the kind that was given.
     """
 
     def __init__(self, optimizer: Optimizer, max_norm: float | None):
-        self._rank, self._world_size = dist.get_rank(), dist.get_world_size()
-        self._max_norm, self._meet = max_norm, Meeting()
+        self._rank, self._world_size, self._max_norm = dist.get_rank(), dist.get_world_size(), max_norm
         super().__init__(optimizer.param_groups, optimizer.defaults)
-        self._flats = [self._flatten_group(group["params"]) for group in self.param_groups]
-        self._inner = type(optimizer)(  # every option stands in its groups
-            [{**self._options(group), "params": [flat.mine for flat in flats]}
-             for group, flats in zip(self.param_groups, self._flats)])
-        self._norms = share(8 * self._world_size).view(torch.float64)
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        places = {}
+        for dtype in dict.fromkeys(parameter.dtype for parameter in parameters):
+            places |= _move([parameter for parameter in parameters if parameter.dtype == dtype], self._rank,
+                            self._world_size)
+        self._places = [places[parameter] for parameter in parameters]
+        # Which ranks have a gradient of which parameter, and each rank's share of the squared norm.
+        self._given = share(self._world_size * len(parameters)).view(self._world_size, -1)
+        self._squares = share(8 * self._world_size).view(torch.float64)
+        self._meet = Meeting()
+        self._inner = type(optimizer)([
+            {**_options(group), "params": [places[parameter].mine for parameter in group["params"]]}
+            for group in self.param_groups])
         if optimizer.state:  # it has trained already
             self.load_state_dict(optimizer.state_dict())
-        self._meet()  # the parameters are in place before anybody trains
+        self._meet()  # rank 0's parameters are in place before anybody trains
 
-    def _flatten_group(self, parameters: list[nn.Parameter]) -> list[_Flat]:
-        return [self._flatten(parameters, dtype) for dtype in dict.fromkeys(p.dtype for p in parameters)]
-
-    def _flatten(self, parameters: list[nn.Parameter], dtype: torch.dtype) -> _Flat:
-        """Move the parameters of a dtype into shared memory."""
-        parameters = [parameter for parameter in parameters if parameter.dtype == dtype]
-        size = sum(parameter.numel() for parameter in parameters)
-        rows = share((self._world_size + 1) * size * dtype.itemsize).view(dtype).view(-1, size)
-        part = slice(self._rank * size // self._world_size, (self._rank + 1) * size // self._world_size)
-        mine = nn.Parameter(rows[-1][part])
-        mine.grad = torch.zeros_like(mine)
-        flat = _Flat(parameters, rows[-1], rows[:-1], part, mine)
-        for parameter, view in zip(parameters, flat.views(flat.whole)):
-            if self._rank == 0:
-                view.copy_(parameter.detach())
-            parameter.data = view
-        return flat
-
-    @staticmethod
-    def _options(group: dict) -> dict:
-        return {name: value for name, value in group.items() if name != "params"}
+    def add_param_group(self, group: dict) -> None:
+        if hasattr(self, "_inner"):
+            raise SharingError("the parameters are shared already: give them all to the optimizer, the frozen ones "
+                               "too, before share_training")
+        super().add_param_group(group)
 
     @torch.no_grad()
     def step(self, closure=None) -> None:
         """Average the gradients over the ranks and update the parameters, each rank its part."""
         if closure is not None:
             raise SharingError("a shared step takes no closure: call backward before it")
-        flats = [flat for flats in self._flats for flat in flats]
-        for flat in flats:
-            for parameter, view in zip(flat.parameters, flat.views(flat.gradients[self._rank])):
-                view.zero_() if parameter.grad is None else view.copy_(parameter.grad)
-        self._meet()  # every row of gradients is written, and nobody computes with the parameters any more
-        for flat in flats:
-            torch.mean(flat.gradients[:, flat.part], 0, out=flat.mine.grad)
+        gradients = [self._publish(place) for place in self._places]
+        self._given[self._rank] = torch.tensor([gradient is not None for gradient in gradients])
+        self._meet()  # every rank has published its gradients, and nobody computes with the parameters any more
+        for place, gradient, given in zip(self._places, gradients, self._given.T.tolist()):
+            self._average(place, gradient, given)
         if self._max_norm is not None:
-            self._clip([flat.mine.grad for flat in flats])
+            self._clip([place.mine.grad for place in self._places if place.mine.grad is not None])
         for inner, group in zip(self._inner.param_groups, self.param_groups):
-            inner.update(self._options(group))  # a scheduler may have changed them
+            inner.update(_options(group))  # a scheduler may have changed them
         self._inner.step()
         self._meet()  # every part of the parameters is written, and nobody reads the gradients any more
 
+    def _publish(self, place: _Place) -> torch.Tensor | None:
+        """This rank's gradient in one dimension, after the others' stretches of it are in this rank's row."""
+        if place.parameter.data_ptr() != place.value.data_ptr():
+            raise SharingError("a parameter was moved out of the shared memory; call model.to() before share_training")
+        gradient = place.parameter.grad
+        if gradient is None:
+            return None
+        if gradient.layout != torch.strided:
+            raise SharingError("share_training averages dense gradients; use sparse=False")
+        gradient = place.flat(gradient)
+        averaging.publish(gradient, place.rows[self._rank], place.own, self._world_size)
+        return gradient
+
+    def _average(self, place: _Place, gradient: torch.Tensor | None, given: list[int]) -> None:
+        """Give the inner optimizer the mean of the own stretch, or no gradient if no rank has one."""
+        place.mine.grad = place.mean if any(given) and len(place.mine) else None
+        if place.mine.grad is not None:
+            others = [row for rank, row in enumerate(place.rows) if given[rank] and rank != self._rank]
+            averaging.average(gradient, others, place.own, self._world_size, out=place.mean)
+
     def _clip(self, gradients: list[torch.Tensor]) -> None:
         """As torch.nn.utils.clip_grad_norm_ does, for a gradient of which every rank has a part."""
-        self._norms[self._rank] = sum(float(gradient.double().square().sum()) for gradient in gradients)
+        norms = [torch.linalg.vector_norm(gradient, dtype=torch.float64) for gradient in gradients]
+        self._squares[self._rank] = sum(norm.square() for norm in norms)
         self._meet()
-        norm = float(self._norms.sum().sqrt())
+        scale = (self._max_norm / (self._squares.sum().sqrt() + 1e-6)).clamp(max=1.0)
         for gradient in gradients:
-            gradient.mul_(min(1.0, self._max_norm / (norm + 1e-6)))
+            gradient.mul_(scale)
 
     def state_dict(self) -> dict:
         """The plain optimizer's state_dict, put together from all ranks. To be called in every rank."""
-        found, first = {"state": {}, "param_groups": []}, 0
-        for group, flats in zip(self.param_groups, self._flats):
-            numbers = {id(parameter): first + i for i, parameter in enumerate(group["params"])}
-            found["param_groups"].append({**self._options(group), "params": list(numbers.values())})
-            first += len(numbers)
-            for flat in flats:
-                for key, values in self._gathered(flat).items():
-                    for parameter, value in zip(flat.parameters, values):
-                        found["state"].setdefault(numbers[id(parameter)], {})[key] = value
-        return found
+        ranks = [None] * self._world_size
+        dist.all_gather_object(ranks, [dict(self._inner.state.get(place.mine, {})) for place in self._places])
+        for place, found in zip(self._places, zip(*ranks)):
+            stretches = [state for state in found if state]  # a rank without a part of it has none
+            if stretches:
+                self.state[place.parameter] = {key: place.joined([state[key] for state in stretches])
+                                               for key in stretches[0]}
+        whole = super().state_dict()
+        self.state.clear()
+        return whole
 
-    def _gathered(self, flat: _Flat) -> dict[str, list]:
-        """The inner state of a stretch by key: a value for each parameter."""
-        ranks, found = [None] * self._world_size, {}
-        dist.all_gather_object(ranks, dict(self._inner.state.get(flat.mine, {})))
-        for key, value in ranks[self._rank].items():
-            if isinstance(value, torch.Tensor) and value.shape == flat.mine.shape and value.dim():
-                found[key] = [view.clone() for view in flat.views(torch.cat([rank[key] for rank in ranks]))]
-            else:  # the number of steps, or nothing
-                found[key] = [value.clone() if isinstance(value, torch.Tensor) else value for _ in flat.parameters]
-        return found
-
-    @torch.no_grad()
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state_dict: dict) -> None:
         """Take up what `state_dict` of this or of the plain optimizer gave. To be called in every rank."""
-        first = 0
-        for saved, group, flats in zip(state["param_groups"], self.param_groups, self._flats):
-            group.update(self._options(saved))
-            numbers = {id(parameter): first + i for i, parameter in enumerate(group["params"])}
-            first += len(numbers)
-            for flat in flats:
-                kept = [state["state"].get(numbers[id(parameter)], {}) for parameter in flat.parameters]
-                self._inner.state[flat.mine] = {key: self._own_part(flat, [one[key] for one in kept])
-                                                for key in kept[0]} if kept else {}
+        super().load_state_dict(state_dict)
+        self._inner.state.clear()
+        for place in self._places:
+            if len(place.mine) and place.parameter in self.state:
+                self._inner.state[place.mine] = {key: place.cut(value)
+                                                 for key, value in self.state[place.parameter].items()}
+        self.state.clear()
 
-    @staticmethod
-    def _own_part(flat: _Flat, values: list):
-        if isinstance(values[0], torch.Tensor) and values[0].shape == flat.parameters[0].shape and values[0].dim():
-            return torch.cat([value.flatten() for value in values])[flat.part].clone()
-        return values[0].clone() if isinstance(values[0], torch.Tensor) else values[0]
+
+def _options(group: dict) -> dict:
+    return {name: value for name, value in group.items() if name not in ("params", "param_names")}
