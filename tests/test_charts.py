@@ -97,8 +97,15 @@ def test_the_words_of_a_run():
 def test_the_mean_covers_what_all_ranks_have_reached():
     x, y = mean_over_ranks({0: ([0, 10], [0, 10]), 1: ([5, 15], [5, 15])})
     assert (x[0], x[-1]) == (5, 10) and y == pytest.approx(x)
-    assert len(mean_over_ranks({0: ([1], [1]), 1: ([], [])})[0]) == 0
-    assert len(mean_over_ranks({})[0]) == 0
+    assert len(mean_over_ranks({0: ([0, 1], [1, 1]), 1: ([5, 6], [1, 1])})[0]) == 0
+    assert len(mean_over_ranks({})[0]) == len(mean_over_ranks({0: ([], [])})[0]) == 0
+
+
+def test_of_a_split_model_only_the_last_stage_knows_the_loss():
+    losses = {0: ([], []), 1: ([64, 128], [2.3, 1.1])}
+    assert mean_over_ranks(losses)[1].tolist() == [2.3, 1.1]
+    assert "The loss went from 2.3 to 1.1 over 128 samples." in charts.alt_text(run(losses=losses))
+    assert [line.get_label() for line in run_figure(run(losses=losses)).axes[0].lines] == ["rank 1"]
 
 
 # -- the scaling chart --------------------------------------------------------------------------------------------

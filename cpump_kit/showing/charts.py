@@ -78,7 +78,8 @@ def alt_text(run: RunData) -> str:
     parts = [run.headline + "."]
     x, y = mean_over_ranks(run.losses)
     if len(y) > 1:
-        which, each = ("", "") if len(run.losses) == 1 else (f", the mean of {len(run.losses)} ranks,", " of each rank")
+        told = sum(len(values) > 0 for _, values in run.losses.values())
+        which, each = ("", "") if told == 1 else (f", the mean of {told} ranks,", " of each rank")
         parts.append(f"The loss{which} went from {number(y[0])} to {number(y[-1])} over {number(x[-1])} samples{each}.")
     known = [r.samples_per_second for r in run.ranks if r.samples_per_second is not None]
     if len(known) > 1:
@@ -118,13 +119,13 @@ def _draw_losses(axes: Axes, losses: Curves) -> None:
     if not drawn:
         _nothing(axes, "no loss was reported")
         return
-    apart, alone = len(losses) <= TOLD_APART, len(losses) == 1
+    apart, alone = len(losses) <= TOLD_APART, len(drawn) == 1
     for rank, (x, y) in drawn.items():
         style = {**line_style(rank), "label": f"rank {rank}"} if apart else {"color": FAINT}
         axes.plot(x, y, linewidth=2 if alone else 1.1, alpha=1 if alone else 0.75, marker="." * (len(x) == 1), **style)
     x, y = mean_over_ranks(losses)
     if len(y) and not alone:
-        name = "mean" if apart else f"mean of {len(losses)} ranks (thin: each)"
+        name = "mean" if apart else f"mean of {len(drawn)} ranks (thin: each)"
         axes.plot(x, y, color=INK, linewidth=2.2, label=name)
     axes.set_ylim(bottom=0 if min(min(y) for _, y in drawn.values()) >= 0 else None)
     axes.set_xlim(0, max(max(x) for x, _ in drawn.values()) or 1)

@@ -10,9 +10,12 @@ Curves = dict[int, tuple[Sequence[float], Sequence[float]]]  # {rank: (samples s
 
 
 def mean_over_ranks(curves: Curves, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
-    """(samples of one rank, mean value) over the stretch that every rank has reached; empty where they share none."""
-    lines = [(np.asarray(x, dtype=float), np.asarray(y, dtype=float)) for x, y in curves.values()]
-    if not lines or not all(len(x) for x, _ in lines):
+    """(samples of one rank, mean value) over the stretch that every rank has reached; empty where they share none.
+
+    A rank without any value does not count: of a split model only the last stage knows the loss.
+    """
+    lines = [(np.asarray(x, dtype=float), np.asarray(y, dtype=float)) for x, y in curves.values() if len(x)]
+    if not lines:
         return np.empty(0), np.empty(0)
     start, end = max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines)
     if end < start:

@@ -162,9 +162,9 @@ def loss_plot(losses: Curves, total: float | None) -> str:
     apart = len(losses) <= TOLD_APART
     for rank, (x, y) in drawn.items():
         color = f"var(--c{rank})" if apart else "#888"
-        width = 2 if len(losses) == 1 else 1.3
+        width = 2 if len(drawn) == 1 else 1.3
         parts.append(f'<polyline points="{place(x, y)}" {_stroke(color, rank if apart else 0, width)}/>')
-    if len(losses) > 1:
+    if len(drawn) > 1:
         mean = place(*mean_over_ranks(drawn, 120))
         parts.append(f'<polyline class="mean" points="{mean}" fill="none" stroke-width="2.4"/>')
     return _svg("".join(parts) + _key(len(losses)))
