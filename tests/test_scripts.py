@@ -60,11 +60,10 @@ def program(*command) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("script, nprocs", [("single.py", 1), ("ddp.py", 2)])
-def test_torchrun_gives_what_launch_gives(script, nprocs):
-    said = program("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", nprocs, SCRIPTS / script,
+def test_torchrun_gives_what_launch_gives():
+    said = program("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 1, SCRIPTS / "single.py",
                    "--epochs", 1, "--lr", 0.01, "--samples", 300)
-    accuracy = results(script, nprocs, samples=300, **SMALL)[0]["accuracy"]
+    accuracy = results("single.py", 1, samples=300, **SMALL)[0]["accuracy"]
     assert f"'accuracy': {accuracy}" in said
 
 
