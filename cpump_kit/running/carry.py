@@ -14,7 +14,7 @@ import os
 import pickle
 import sys
 from collections import ChainMap
-from multiprocessing import reduction
+from multiprocessing import reduction, synchronize
 from multiprocessing.context import get_spawning_popen, set_spawning_popen
 from types import CodeType
 
@@ -33,7 +33,9 @@ class _Pickler(cloudpickle.Pickler):
     def __init__(self, file):
         self.cells: dict[str, str] = {}
         # Set before __init__, which is when the pickler looks for it.
-        self.dispatch_table = ChainMap({CodeType: self._code}, reduction.ForkingPickler._extra_reducers,
+        locks = (synchronize.Lock, synchronize.RLock, synchronize.Semaphore, synchronize.BoundedSemaphore)
+        ours = {CodeType: self._code, **dict.fromkeys(locks, _lock)}
+        self.dispatch_table = ChainMap(ours, reduction.ForkingPickler._extra_reducers,
                                        cloudpickle.Pickler.dispatch_table)
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
 
@@ -44,6 +46,13 @@ class _Pickler(cloudpickle.Pickler):
         make, parts = cloudpickle.Pickler.dispatch_table[CodeType](code)
         # cloudpickle 3.1 drops the file's name, which a traceback needs.
         return make, tuple(name if part in (file, "<dynamic-code>") else part for part in parts)
+
+
+def _lock(lock):
+    # Python before 3.11.5 sends such a lock, and the process that takes it ends with SIGSEGV.
+    if sys.platform != "win32" and lock._semlock.name is None:
+        raise RuntimeError("it was made in a fork context, and has no name by which a running process could find it")
+    return lock.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
 class _RunningWorker:

@@ -29,7 +29,7 @@ def prepare(handle, environment: dict[str, str]) -> None:
     if "TORCH_DISTRIBUTED_DEBUG" not in os.environ:
         dist.set_debug_level(dist.DebugLevel.INFO)  # DDP then names the parameters that got no gradient
     _meet_at_our_store(environment)
-    _never_destruct(dist)
+    never_destruct()
 
 
 def _meet_at_our_store(environment: dict[str, str]) -> None:
@@ -52,7 +52,12 @@ def _meet_at_our_store(environment: dict[str, str]) -> None:
     handlers.update(env=meet, tcp=meet)
 
 
-def _never_destruct(dist) -> None:
+def never_destruct() -> None:
+    """Keep process groups that are destroyed from now on; the process has to end by os._exit, and so never does it."""
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
     destroy = dist.destroy_process_group
 
     def destroy_process_group(group=None) -> None:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from ..errors import CpumpError
 from ..style import count
-from . import reporting, script, worker
+from . import process_group, reporting, script, worker
 from .launch import launch
 from .record import RankStatus
 from .run import Run
@@ -66,10 +66,15 @@ def _as_one_rank(train: Callable) -> None:
     parser = argparse.ArgumentParser(prog=Path(sys.argv[0]).name)
     _add_arguments_of(inspect.signature(train), parser)
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    options = vars(parser.parse_args())
     reporting.listen(reporting.print_reports(rank))
-    result = train(rank, world_size, **vars(parser.parse_args()))
+    process_group.never_destruct()  # it can abort the process: "terminate called without an active exception"
+    result = train(rank, world_size, **options)
     if rank == 0:
-        print(f"[rank 0] {result}", flush=True)
+        print(f"[rank 0] {result}")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _parser(program: str, signature: inspect.Signature) -> argparse.ArgumentParser:
