@@ -21,6 +21,7 @@ _HOMES = {
     "measuring.sweep": ["sweep", "load_sweep", "past_sweeps"],
     "showing.compare": ["compare"],
     "teaching.data": ["digits"],
+    "teaching.text": ["text"],
     "teaching.predict": ["predict"],
     "teaching.show": ["show"],
     "teaching.checks": ["check", "hint"],
