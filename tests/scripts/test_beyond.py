@@ -1,7 +1,11 @@
 """Beyond one machine: a training goes on from its checkpoint, and the files for clusters are sound."""
 
+import os
+import re
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,30 @@ from torch.distributed.run import get_args_parser
 import cpump_kit as cp
 
 SCRIPTS = Path(__file__).parents[2] / "notebooks" / "scripts"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_killed_worker_costs_no_more_than_the_epoch_that_was_going_on(tmp_path):
+    options = ["--epochs", "3", "--samples", "4000", "--checkpoint", str(tmp_path / "kept.pt")]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "2",
+         SCRIPTS / "elastic.py", *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "PYTHONPATH": str(SCRIPTS.parents[1]), "OMP_NUM_THREADS": "1",
+             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})  # or restarted ranks find the addresses of those that are gone
+    said, victim = "", None
+    try:
+        for line in job.stdout:
+            said += line
+            if victim is None and re.match("epoch 1 ", line):
+                victim = int(re.search(r"rank 1 of 2 is process (\d+)", said)[1])
+                os.kill(victim, signal.SIGKILL)
+        assert job.wait(timeout=60) == 0, said
+    finally:
+        job.terminate()
+        job.wait()
+    assert re.findall(r"begins with epoch (\d)", said) == ["0", "0", "1", "1"], said
+    plain = cp.launch(SCRIPTS / "elastic.py", 2, threads=1, show=False, epochs=3, samples=4000).results[0]
+    assert f"'accuracy': {plain['accuracy']}" in said and str(plain["weights"]) in said
 
 
 def test_it_resumes_and_ends_as_if_it_had_never_stopped(tmp_path):
