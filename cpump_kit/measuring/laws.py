@@ -93,14 +93,14 @@ def _fit(law: str, n: Sequence[float], speedups: Sequence[float]) -> Fit | None:
     # it least squares of the speed-ups themselves, to first order.
     weight = s**2 / n
     columns = np.stack([n - 1, n * (n - 1)][: 1 if law == "Amdahl" else 2], axis=1)
-    parameters, free = _least_squares(columns * weight[:, None], (n / s - 1) * weight)
+    parameters, free = least_squares(columns * weight[:, None], (n / s - 1) * weight)
     limit = "fast" if free[0] < -0.01 and not parameters.any() else "slow" if parameters[0] > 1 else None
     sigma, kappa = [*np.minimum(parameters, [1, np.inf][: len(parameters)]), 0.0][:2]
     counts = tuple(int(count) for count in np.unique(n))
     return Fit(law, float(sigma), float(kappa), scale, counts, limit)
 
 
-def _least_squares(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def least_squares(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(the best parameters from 0 on, the best ones of any sign), for one or two columns."""
     free = np.linalg.lstsq(a, b, rcond=None)[0]
     if (free >= 0).all():

@@ -1,6 +1,9 @@
 """The capstone's GPT: it looks at no later letter, and trains the same model however its work is divided."""
 
 import math
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,3 +77,14 @@ def test_resumed_it_goes_on_as_if_nothing_had_been(tmp_path):
 
 def test_it_stops_at_the_goal():
     assert trained(goal=4.5)[0]["steps"] == 2
+
+
+def test_torchrun_gives_what_launch_gives():
+    options = [str(part) for name, value in SMALL.items() for part in (f"--{name.replace('_', '-')}", value)]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", SCRIPTS / "gpt.py",
+         *options], capture_output=True, text=True, timeout=200,
+        env={**os.environ, "PYTHONPATH": str(SCRIPTS.parents[1]), "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    said = float(re.search(r"'held_out': ([\d.]+)", done.stdout)[1])
+    assert said == pytest.approx(trained()[0]["held_out"], abs=1e-6)
