@@ -20,6 +20,8 @@ _HOMES = {
     "sharing.training": ["share_training"],
     "measuring.sweep": ["sweep", "load_sweep", "past_sweeps"],
     "measuring.projection": ["Network", "fit_network"],
+    "choosing.comparison": ["compare_approaches"],
+    "choosing.guide": ["guide"],
     "showing.compare": ["compare"],
     "showing.projection_chart": ["project_hosts"],
     "teaching.data": ["digits"],

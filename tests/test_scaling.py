@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 import cpump_kit as cp
+from cpump_kit.measuring import measurement
 from cpump_kit.measuring import sweep as scaling
 from cpump_kit.measuring.laws import amdahl
 from cpump_kit.measuring.sweep_data import Setting, SweepData, SweepError
@@ -82,7 +83,7 @@ class Launches:
 @pytest.fixture
 def launches(monkeypatch):
     found = Launches()
-    monkeypatch.setattr(scaling, "launch", found)
+    monkeypatch.setattr(measurement, "launch", found)
     monkeypatch.setattr(scaling, "cores", lambda: type("Cores", (), {"usable": 4}))
     return found
 
@@ -155,7 +156,7 @@ def test_a_failed_run_ends_the_sweep_and_what_was_measured_is_kept(launches, scr
 
     launches.change = fail
     found = cp.sweep(script, nprocs=(1, 2), repeats=3)
-    with pytest.raises(cp.WorkerError, match="(?s)Rank 1 failed: ValueError: boom.*sweep.table.*Traceback") as caught:
+    with pytest.raises(cp.WorkerError, match="(?s)Rank 1 failed: ValueError: boom.*its table.*Traceback") as caught:
         found.wait()
     assert "_render_traceback_" in dir(caught.value)
     with pytest.raises(cp.WorkerError):

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from statistics import mean
 from typing import TYPE_CHECKING
 
-from ..errors import CpumpError, LaunchError, WorkerError
+from ..errors import LaunchError
 from ..machine import cores
 from ..notebook import in_notebook
 from ..running import script, worker
-from ..running.launch import launch
-from ..showing.picture import drawing
 from ..style import count
 from . import kept, sweep_data
+from .measurement import Measurement, MeasurementFailed
 from .sweep_data import Setting, SweepData, SweepError, Table, now, this_machine
 
 if TYPE_CHECKING:
-    from ..running.run import Run
     from ..showing.picture import Picture
 
 BESIDE = 5  # curves of other sweeps in one chart: more could not be told apart
@@ -110,96 +104,19 @@ def _counts(name: str, given) -> list[int]:
     return counts
 
 
-class Sweep:
-    """A measurement that goes on in the background, or one that was loaded. Everything may be read at any time.
+class Sweep(Measurement):
+    """The measurement of a scaling curve; see Measurement. `await` it or `wait()`, then `plot()`.
 
-    data       what was measured so far, in samples/s (see sweep_data.SweepData)
-    going      the setting that is being measured, or None
-    traceback  the failing rank's own, or None
+    data    what was measured so far, in samples/s (see sweep_data.SweepData)
+    going   the setting that is being measured, or None
     """
 
+    data: SweepData
+
     def __init__(self, data: SweepData, plan: list[tuple] = (), arguments: dict | None = None):
-        self.data, self.traceback = data, None
         self._plan, self._arguments = plan, arguments or {}
-        self._seconds: list[float] = []
-        self._run: Run | None = None
         self.going: Setting | None = None
-        self._stop_asked = False
-        self._waiting = 0
-        self._lock, self._ended, self._callbacks = threading.Lock(), threading.Event(), []
-        if plan:
-            threading.Thread(target=self._measure, name=f"cpump sweep of {data.script}", daemon=True).start()
-        else:
-            self._ended.set()
-
-    @property
-    def state(self) -> str:
-        """ "measuring", "done", "stopped" or "failed"."""
-        return self.data.state
-
-    @property
-    def error(self) -> str | None:
-        """The failed run's sentence, or None."""
-        return self.data.error
-
-    @property
-    def blocking(self) -> bool:
-        """True while somebody waits in `wait` or `plot`, so that a notebook's kernel takes no messages."""
-        return self._waiting > 0
-
-    def stop(self) -> None:
-        """End the sweep and the run that is going on. What has been measured is kept. Returns at once."""
-        with self._lock:
-            self._stop_asked = True
-            if self._run is not None:
-                self._run.stop()
-
-    def when_ended(self, call: Callable[[], None]) -> None:
-        """Call `call` from the sweep's thread when it has ended; at once if it has already."""
-        with self._lock:
-            if not self._ended.is_set():
-                self._callbacks.append(call)
-                return
-        call()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end, at most `timeout` seconds; True if it has come. An interrupt stops the sweep.
-
-        Raises WorkerError if a run failed; what was measured before is kept.
-        """
-        deadline = float("inf") if timeout is None else time.monotonic() + timeout
-        self._waiting += 1
-        try:
-            # In short pieces: on Windows an endless wait would not notice an interrupt.
-            while not self._ended.wait(max(0.0, min(0.2, deadline - time.monotonic()))):
-                if time.monotonic() >= deadline:
-                    break
-        except KeyboardInterrupt:
-            self.stop()
-            self._ended.wait()
-        finally:
-            self._waiting -= 1
-        self._raise_failure()
-        return self._ended.is_set()
-
-    def __await__(self) -> Generator:
-        return self._wait_in_loop().__await__()
-
-    async def _wait_in_loop(self) -> Sweep:
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        self.when_ended(lambda: loop.call_soon_threadsafe(ended.set))
-        try:
-            await ended.wait()
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            self.stop()
-            self._ended.wait()
-        self._raise_failure()
-        return self
-
-    def _raise_failure(self) -> None:
-        if self.state == "failed" and self._plan:  # not a loaded one, which is there to be looked at
-            traceback = f"\n\n{self.traceback}" if self.traceback else ""
-            raise WorkerError(f"{self.error}\nWhat was measured before is in sweep.table().{traceback}")
+        super().__init__(data, going=bool(plan))
 
     def plot(self, prediction=None, beside: Iterable[Sweep] = ()) -> Picture:
         """Wait for the end, then the scaling chart: speed-up and efficiency over processes.
@@ -239,58 +156,24 @@ class Sweep:
         done = f"{self.data.done} of {count(self.data.to_do, 'measurement')}"
         return f"<Sweep of {self.data.script}: {self.state}, {done}>"
 
-    # -- the sweep's thread -----------------------------------------------------------------------------------------
-
     def _measure(self) -> None:
         try:
             for turn in range(self.data.repeats):
                 for what, setting in self._plan if turn % 2 == 0 else reversed(self._plan):
+                    self.going = setting
                     self._measure_once(what, setting)
-                    if self.state != "measuring":
-                        return
-            self.data.state = "done"
-            kept.keep(self.data)
-        except CpumpError as error:
-            self._fail(str(error))
-        except Exception as error:  # whatever it is, nobody may wait for ever
-            self._fail(f"the sweep ended unexpectedly: {type(error).__name__}: {error}")
         finally:
             self.going = None
-            with self._lock:
-                self._ended.set()
-            for call in self._callbacks:
-                call()
 
     def _measure_once(self, what, setting: Setting) -> None:
-        with drawing:
-            pass  # the picture of an earlier run takes a core for a moment
-        with self._lock:
-            if self._stop_asked:
-                self.data.state = "stopped"
-                return
-            self.going = setting
-            self._run = run = launch(what, setting.processes, threads=setting.threads, show=False, **self._arguments)
-        run.wait()
-        rate = run.throughput(SKIP)
+        run = self._run(what, setting.processes, threads=setting.threads, **self._arguments)
         if run.state == "failed":
-            self._fail(run.error, run.traceback)
-        elif run.state == "stopped":
-            self.data.state = "stopped"
-        elif not rate:
-            self._fail(f"{setting.script} reported too few samples to measure its speed: call "
-                       f"report(samples=...) at each step, and let it make at least ten steps")
-        else:
-            self._seconds.append(run.seconds)
-            setting.rates.append(rate)
+            raise MeasurementFailed(run.error, run.traceback)
+        rate = run.throughput(SKIP)
+        if not rate:
+            raise MeasurementFailed(f"{setting.script} reported too few samples to measure its speed: call "
+                                    f"report(samples=...) at each step, and let it make at least ten steps")
+        setting.rates.append(rate)
 
-    def _fail(self, sentence: str, traceback: str | None = None) -> None:
-        self.data.error, self.traceback = sentence, traceback
-        self.data.state = "failed"
-
-    @property
-    def progress(self) -> tuple[float, float | None]:
-        """(share done, seconds left or None), the going run's own progress included."""
-        run, each = self._run, mean(self._seconds) if self._seconds else None
-        part = (run.progress[0] or 0.0) if run is not None and run.state == "training" else 0.0
-        done = min(self.data.done + part, self.data.to_do)
-        return done / self.data.to_do, None if each is None else (self.data.to_do - done) * each
+    def _keep(self) -> None:
+        kept.keep(self.data)
