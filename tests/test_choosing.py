@@ -37,8 +37,8 @@ USUAL = {ONE: 1.0, THREADS: 1.5, HOGWILD: 1.95, DDP: 1.2, HOOK: 1.4, SHARED: 1.8
 
 @pytest.fixture
 def short(monkeypatch):
-    for name, steps in {"small": 16, "middle": 12, "large": 10}.items():
-        monkeypatch.setitem(MODELS, name, (MODELS[name][0], steps))
+    for name in MODELS:
+        monkeypatch.setitem(MODELS, name, (MODELS[name][0], 16 * 128))
 
 
 def test_exact_approaches_train_the_same_and_the_others_do_not(short):
@@ -49,7 +49,7 @@ def test_exact_approaches_train_the_same_and_the_others_do_not(short):
         for approach in APPROACHES:
             cell = found.data.cell(approach.name, model)
             assert cell.error is None and cell.rate > 0 and cell.memory > 50 * 2**20
-            assert (abs(cell.loss - one.loss) < 2e-5) == approach.exact, (approach.name, model, cell.loss, one.loss)
+            assert (abs(cell.loss - one.loss) < 1e-3) == approach.exact, (approach.name, model, cell.loss, one.loss)
 
 
 # -- launches that only seem to be ---------------------------------------------------------------------------------
@@ -91,7 +91,8 @@ class Launches(list):
         self.fails, self.hold_at, self.holding = set(), None, threading.Event()
 
     def __call__(self, what, nprocs, *, threads, show, approach, model, batch_size, steps, shared):
-        assert show is False and (shared is not None) == (approach == "hogwild") and steps == MODELS[model][1]
+        assert show is False and (shared is not None) == (approach == "hogwild")
+        assert steps == {"small": 600, "middle": 120, "large": 30}[model] * 128 // batch_size
         self.append((approach, model, nprocs, threads))
         run = FakeRun(nprocs)
         if approach in self.fails:

@@ -61,12 +61,13 @@ APPROACHES = (
              "the model does not fit into one process", "scripts/pipeline.py"),
 )
 
-# A model's name, what it is, and for how many batches each approach trains it. See trainings.network.
+# A model's name, what it is, and on how many samples each approach trains it. See trainings.network.
 MODELS = {
-    "small": ("a network of 3 linear layers, 55,000 weights", 600),
-    "middle": ("a network of 3 linear layers, 670,000 weights", 120),
-    "large": ("a convolutional network, 850,000 weights that each work at many places", 30),
+    "small": ("a network of 3 linear layers, 55,000 weights", 76_800),
+    "middle": ("a network of 3 linear layers, 670,000 weights", 15_360),
+    "large": ("a convolutional network, 850,000 weights that each work at many places", 3_840),
 }
+FEWEST = 12  # steps that a speed can be measured on, whatever the batch
 MOST = 8  # processes: more need a larger batch before they pay
 
 
@@ -116,6 +117,10 @@ class Comparison:
     @property
     def to_do(self) -> int:
         return self.rounds * len(self.cells)
+
+    def steps(self, model: str) -> int:
+        """How many of its batches each approach trains on."""
+        return max(FEWEST, MODELS[model][1] // self.batch_size)
 
     def cell(self, approach: str, model: str) -> Measured:
         return next(cell for cell in self.cells if (cell.approach, cell.model) == (approach, model))

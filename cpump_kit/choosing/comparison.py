@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import LaunchError
 from ..folders import kept_folder, write_whole
-from ..measuring.measurement import Measurement, MeasurementFailed
+from ..measuring.measurement import Measurement, MeasurementError
 from ..measuring.sweep import SKIP
 from ..measuring.sweep_data import now, this_machine
 from ..notebook import in_notebook
@@ -103,12 +103,13 @@ class ApproachComparison(Measurement):
 
     def _measure_once(self, approach: Approach, cell: Measured) -> None:
         run = self._run(TRAININGS, cell.processes, threads=cell.threads, approach=approach.training, model=cell.model,
-                        batch_size=self.data.batch_size, steps=MODELS[cell.model][1], shared=_shared(approach, cell))
+                        batch_size=self.data.batch_size, steps=self.data.steps(cell.model),
+                        shared=_shared(approach, cell))
         rate = run.throughput(SKIP)
         if run.state == "failed" or not rate:
             cell.error, cell.rates = run.error or "it reported too little to measure its speed", []
             if approach is APPROACHES[0]:  # without it there is nothing to compare with
-                raise MeasurementFailed(f"the baseline, {approach.name}, could not be measured: {cell.error}",
+                raise MeasurementError(f"the baseline, {approach.name}, could not be measured: {cell.error}",
                                         run.traceback)
             return
         ended = run.results

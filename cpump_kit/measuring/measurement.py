@@ -26,7 +26,7 @@ class Figures(Protocol):
     to_do: int
 
 
-class MeasurementFailed(CpumpError):
+class MeasurementError(CpumpError):
     """A run that ends the whole measurement. `traceback` is the failing rank's own, or None."""
 
     def __init__(self, sentence: str, traceback: str | None = None):

@@ -12,7 +12,7 @@ from ..notebook import in_notebook
 from ..running import script, worker
 from ..style import count
 from . import kept, sweep_data
-from .measurement import Measurement, MeasurementFailed
+from .measurement import Measurement, MeasurementError
 from .sweep_data import Setting, SweepData, SweepError, Table, now, this_machine
 
 if TYPE_CHECKING:
@@ -168,10 +168,10 @@ class Sweep(Measurement):
     def _measure_once(self, what, setting: Setting) -> None:
         run = self._run(what, setting.processes, threads=setting.threads, **self._arguments)
         if run.state == "failed":
-            raise MeasurementFailed(run.error, run.traceback)
+            raise MeasurementError(run.error, run.traceback)
         rate = run.throughput(SKIP)
         if not rate:
-            raise MeasurementFailed(f"{setting.script} reported too few samples to measure its speed: call "
+            raise MeasurementError(f"{setting.script} reported too few samples to measure its speed: call "
                                     f"report(samples=...) at each step, and let it make at least ten steps")
         setting.rates.append(rate)
 

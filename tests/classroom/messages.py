@@ -70,10 +70,14 @@ def _of_file(path: Path) -> Iterator[Message]:
 
 
 def _errors(tree: ast.Module) -> set[str]:
-    """The error classes that the file imports or defines, if they are the kit's own."""
-    known = {"CpumpError", "LaunchError", "WorkerError", "RunStopped", "SetupError", "SweepError", "ResetError"}
-    return known | {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-                    and {_name(base) for base in node.bases} & known}
+    """The kit's own error classes that the file imports or defines."""
+    imported = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level
+                for alias in node.names}
+    ours = {name for name in imported if name.endswith("Error")} | {"RunStopped"}
+    for node in ast.walk(tree):  # a class stands above those that derive from it
+        if isinstance(node, ast.ClassDef) and (node.name == "CpumpError" or {_name(base) for base in node.bases} & ours):
+            ours.add(node.name)
+    return ours
 
 
 def _name(node: ast.AST) -> str:
