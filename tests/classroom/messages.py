@@ -73,11 +73,9 @@ def _errors(tree: ast.Module) -> set[str]:
     """The kit's own error classes that the file imports or defines."""
     imported = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level
                 for alias in node.names}
-    ours = {name for name in imported if name.endswith("Error")} | {"RunStopped"}
-    for node in ast.walk(tree):  # a class stands above those that derive from it
-        if isinstance(node, ast.ClassDef) and (node.name == "CpumpError" or {_name(base) for base in node.bases} & ours):
-            ours.add(node.name)
-    return ours
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    ours = {name for name in imported | {node.name for node in classes} if name.endswith("Error")} | {"RunStopped"}
+    return ours | {node.name for node in classes if {_name(base) for base in node.bases} & ours}
 
 
 def _name(node: ast.AST) -> str:
