@@ -1,9 +1,11 @@
 """The learner's copies: solutions taken out, nothing else lost, and none out of date."""
 
+import ast
 import os
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from cpump_kit.teaching import lessons
@@ -121,3 +123,11 @@ SOURCES = sorted((lessons.NOTEBOOKS / "solutions").glob("*.ipynb"))
 def test_the_first_code_of_a_source_goes_to_the_learners_folder(source):
     first = next(cell for cell in nbformat.read(source, as_version=4).cells if cell.cell_type == "code")
     assert first.source == "%cd -q .." and "solved-copy" in first.metadata.get("tags", [])
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_every_cell_of_an_unsolved_copy_can_be_run(source):
+    for cell in nbformat.reads(lessons.learners_copy(source), as_version=4).cells:
+        if cell.cell_type == "code":
+            python = TransformerManager().transform_cell(cell.source)
+            compile(python, cell.source[:40], "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

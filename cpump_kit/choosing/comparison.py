@@ -115,7 +115,8 @@ class ApproachComparison(Measurement):
         ended = run.results
         cell.rates.append(rate)
         cell.loss = ended[-1]["loss"]  # the last rank has it in a pipeline too
-        cell.memory = sum(result["memory"] for result in ended)
+        taken = sum(result["memory"] for result in ended)
+        cell.memory = min(taken, cell.memory or taken)  # a first worker may have pages of its own that others share
 
     def _keep(self) -> None:
         text = json.dumps(approaches.to_dict(self.data), indent=1)

@@ -61,7 +61,7 @@ def _row(data: Comparison, cell: Measured) -> tuple[str, ...]:
 def _html_rows(approach: Approach, rows: Sequence[tuple[str, ...]]) -> str:
     """The approach's name and the words about it stand beside all of its rows."""
     side = 'style="text-align:left; vertical-align:top; white-space:normal; min-width:9em"'
-    lines = ["".join(f'<td style="text-align:{"right" if i else "left"}; white-space:nowrap">{escape(value)}</td>'
+    lines = ["".join(f'<td style="text-align:{"right" if i else "left"}; white-space:nowrap; vertical-align:top">{escape(value)}</td>'
                      for i, value in enumerate(row)) for row in rows]
     lines[0] = (f'<th {side} rowspan="{len(rows)}" scope="rowgroup">{escape(approach.name)}</th>{lines[0]}'
                 + "".join(f'<td {side} rowspan="{len(rows)}">{escape(words)}</td>'
