@@ -61,8 +61,9 @@ def _row(data: Comparison, cell: Measured) -> tuple[str, ...]:
 def _html_rows(approach: Approach, rows: Sequence[tuple[str, ...]]) -> str:
     """The approach's name and the words about it stand beside all of its rows."""
     side = 'style="text-align:left; vertical-align:top; white-space:normal; min-width:9em"'
-    lines = ["".join(f'<td style="text-align:{"right" if i else "left"}; white-space:nowrap; vertical-align:top">{escape(value)}</td>'
-                     for i, value in enumerate(row)) for row in rows]
+    cell = '<td style="text-align:{}; white-space:nowrap; vertical-align:top">{}</td>'
+    lines = ["".join(cell.format("right" if i else "left", escape(value)) for i, value in enumerate(row))
+             for row in rows]
     lines[0] = (f'<th {side} rowspan="{len(rows)}" scope="rowgroup">{escape(approach.name)}</th>{lines[0]}'
                 + "".join(f'<td {side} rowspan="{len(rows)}">{escape(words)}</td>'
                           for words in (approach.goes_wrong, approach.use_when)))
