@@ -14,7 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import CpumpError
 from .laws import least_squares
+
+
+class ProjectionError(CpumpError, ValueError):
+    """Numbers from which nothing can be projected."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,8 @@ class Network:
 
     def __post_init__(self):
         if not (self.latency >= 0 and self.bandwidth > 0):
-            raise ValueError(f"{self.name}: a latency from 0 on and a bandwidth above 0 are needed, "
-                             f"not {self.latency} and {self.bandwidth}")
+            raise ProjectionError(f"{self.name}: a latency from 0 on and a bandwidth above 0 are needed, "
+                                  f"not {self.latency} and {self.bandwidth}")
 
     def all_reduce(self, size, hosts):
         """Seconds of a ring all-reduce of `size` bytes over `hosts` hosts (numbers or arrays); 0 for one host."""
@@ -74,15 +79,15 @@ def fit_network(name: str, sizes: Sequence[float], seconds: Sequence[float], ran
     seconds  how long it took
     ranks    how many took part: one number, or one for each
     Errors count in relation to the time, so that small messages have their say beside large ones.
-    Raises ValueError where no all-reduce of two or more ranks is there.
+    Raises ProjectionError where no all-reduce of two or more ranks is there.
     """
     sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
     ranks = np.broadcast_to(np.asarray(ranks, dtype=float), sizes.shape)
     if sizes.shape != seconds.shape:
-        raise ValueError(f"each size needs its time: {sizes.size} sizes and {seconds.size} times were given")
+        raise ProjectionError(f"each size needs its time: {sizes.size} sizes and {seconds.size} times were given")
     good = np.isfinite(seconds) & (seconds > 0) & (ranks > 1)
     if not good.any():
-        raise ValueError("at least one all-reduce of two or more ranks, with the time it took, is needed")
+        raise ProjectionError("at least one all-reduce of two or more ranks, with the time it took, is needed")
     sizes, seconds, rounds = sizes[good], seconds[good], 2 * (ranks[good] - 1)
     columns = np.stack([rounds, rounds / ranks[good] * sizes], axis=1)
     # Columns of the same length, since seconds and seconds per byte are far apart.

@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator
+from multiprocessing import resource_sharer
 from pathlib import Path
 
 from ..errors import RunStopped, WorkerError
@@ -219,6 +220,11 @@ class Run:
 _runs: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
+def known_runs() -> set[Run]:
+    """The runs of this process that somebody still holds, or that have not ended."""
+    return set(_runs)
+
+
 def runs_in_progress() -> list[str]:
     """The names of the runs of this process that have not ended."""
     return [run.script for run in _runs if not run.wait(0)]
@@ -227,6 +233,9 @@ def runs_in_progress() -> list[str]:
 @atexit.register
 def _end_all() -> None:
     """A program's end ends its runs, before multiprocessing would wait for their processes."""
+    if runs_in_progress():
+        # A worker that ends while it fetches a socket from here would make multiprocessing print a traceback.
+        resource_sharer.stop(timeout=1)
     for run in list(_runs):
         if not run.wait(0):
             print(f"cpump: {run.script} was still training when its program ended, and was stopped. "

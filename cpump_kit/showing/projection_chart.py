@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from ..measuring.projection import Network, StepTime
+from ..measuring.projection import Network, ProjectionError, StepTime
 from ..style import COLORS, percent, times
 from .charts import FAINT, INK, tidy
 from .picture import SHARPNESS, Picture
@@ -47,14 +47,14 @@ def project_hosts(compute: float, size: float, networks: Sequence[Network], host
     compute   seconds that one host computes in a step
     size      bytes of the gradients
     networks  one line each, for example cp.Network("1 Gbit/s Ethernet", latency=50e-6, bandwidth=125e6)
-    Raises ValueError for a time, a size or hosts that cannot be, and for no or too many networks.
+    Raises ProjectionError for a time, a size or hosts that cannot be, and for no or too many networks.
     """
     if not (compute > 0 and size >= 0 and isinstance(hosts, int) and hosts >= 2):
-        raise ValueError("a projection takes a compute time above 0, a size from 0 on and at least 2 hosts, "
-                         f"not {compute}, {size} and {hosts}")
+        raise ProjectionError("a projection takes a compute time above 0, a size from 0 on and at least 2 hosts, "
+                              f"not {compute}, {size} and {hosts}")
     if not 1 <= len(networks) <= len(COLORS) or len({network.name for network in networks}) < len(networks):
-        raise ValueError(f"a projection takes 1 to {len(COLORS)} networks with different names, "
-                         f"not {[network.name for network in networks]}")
+        raise ProjectionError(f"a projection takes 1 to {len(COLORS)} networks with different names, "
+                              f"not {[network.name for network in networks]}")
     data = Projected({network.name: StepTime(compute, network.latency, network.bandwidth, size)
                       for network in networks}, hosts)
     return Picture(projection_figure(data), alt_text(data))

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from ...machine import cores
-from ...running import run as runs
+from ...running.run import known_runs
 from ..exercise import Finding, NotDone, Stumbled, exercise
 
 PATIENCE = 20  # seconds that a run may take after the tutorial has returned
@@ -103,7 +103,7 @@ def _about_the_test(events: dict[str, dict]) -> Iterator[Finding]:
 
 def _run(answer: Callable, *given) -> None:
     """Run the tutorial, and wait for every run that it has left alone."""
-    earlier = set(runs._runs)
+    earlier = known_runs()
     try:
         answer(*given, EPOCHS)
     except NotImplementedError:
@@ -111,7 +111,7 @@ def _run(answer: Callable, *given) -> None:
     except Exception as error:
         raise Stumbled(f"the tutorial raised {type(error).__name__}: {str(error).partition(chr(10))[0]}") from None
     finally:
-        left = set(runs._runs) - earlier
+        left = known_runs() - earlier
         for run in left:
             if not run.wait(PATIENCE):
                 run.stop()
