@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import torch
 
@@ -17,13 +17,23 @@ def publish(gradient: torch.Tensor, row: torch.Tensor, own: slice, world_size: i
 
     Divided by the world size here, before the sum, as DDP does: the sum then has the size of a gradient.
     """
-    for others in (slice(own.start), slice(own.stop, None)):
-        torch.mul(gradient[others], 1 / world_size, out=row[others])
+    size = len(gradient)
+    if own.start == own.stop:  # each call counts in a short step
+        torch.mul(gradient, 1 / world_size, out=row)
+        return
+    for start, stop in ((0, own.start), (own.stop, size)):
+        if start < stop:
+            torch.mul(gradient[start:stop], 1 / world_size, out=row[start:stop])
 
 
-def average(gradient: torch.Tensor | None, rows: Iterable[torch.Tensor], own: slice, world_size: int,
+def average(gradient: torch.Tensor | None, rows: Sequence[torch.Tensor], own: slice, world_size: int,
             out: torch.Tensor) -> None:
     """Write the mean of the own part to `out`. `rows`: what others published; `gradient`: the rank's, if it has one."""
-    torch.mul(gradient[own], 1 / world_size, out=out) if gradient is not None else out.zero_()
-    for row in rows:
-        out.add_(row[own])
+    if gradient is None:
+        torch.sum(torch.stack([row[own] for row in rows]), 0, out=out)
+    elif not rows:
+        torch.mul(gradient[own], 1 / world_size, out=out)
+    else:
+        torch.add(rows[0][own], gradient[own], alpha=1 / world_size, out=out)
+        for row in rows[1:]:
+            out.add_(row[own])
