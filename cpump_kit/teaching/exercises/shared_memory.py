@@ -47,7 +47,7 @@ def hogwild_step(answer: Callable) -> Iterator[Finding]:
 
 
 @exercise(
-    first_step="return the parameter that a worker gets, changed in a way that every process sees",
+    first_step="find the address of the storage of `b`, as the line that is given does for `a`",
     hints=("Which of these three shares memory with what it was made from: a deep copy, a slice, a sum?",
            "A slice of a tensor, such as t[:], is a view of the same memory; the others are new tensors.",
            "A view has the same storage: a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()."))
