@@ -80,9 +80,27 @@ def memory() -> tuple[int, int]:
     return min(machine.total, limit), min(machine.available, limit - used)
 
 
-def core_use() -> list[float]:
-    """How busy each logical core was since the previous call, in percent (the first call gives zeros)."""
-    return psutil.cpu_percent(percpu=True)
+class CoreUse:
+    """Call it for how busy each logical core was since the call before, in percent; the first time since it was made.
+
+    psutil.cpu_percent remembers the call before of the same thread only, and the live view has a thread of its own.
+    """
+
+    def __init__(self):
+        self._before = psutil.cpu_times(percpu=True)
+
+    def __call__(self) -> list[float]:
+        before, self._before = self._before, psutil.cpu_times(percpu=True)
+        return [_busy(then, now) for then, now in zip(before, self._before)]
+
+
+def _busy(then, now) -> float:
+    """Percent of the time between two readings of a core's clocks in which it had work."""
+    # What guests (of a virtual machine host) take is in "user" and "nice" already.
+    spent = {name: getattr(now, name) - getattr(then, name) for name in now._fields if not name.startswith("guest")}
+    whole = sum(spent.values())
+    idle = spent["idle"] + spent.get("iowait", 0.0)
+    return 100 * min(1.0, max(0.0, 1 - idle / whole)) if whole > 0 else 0.0
 
 
 def loopback_interface() -> str | None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 
 import pytest
 
@@ -61,3 +62,15 @@ def test_loopback():
     assert machine.loopback_interface() is None or isinstance(machine.loopback_interface(), str)
     if sys.platform == "linux":
         assert machine.loopback_interface() == "lo"
+
+
+def test_core_use_is_measured_from_the_beginning_in_whatever_thread():
+    use, found = machine.CoreUse(), []
+    begin = sum(os.times()[:2])
+    while sum(os.times()[:2]) - begin < 0.3:  # seconds of a core
+        pass
+    reader = threading.Thread(target=lambda: found.extend(use()))
+    reader.start()
+    reader.join()
+    assert len(found) == os.cpu_count() and 5 < max(found) <= 100
+    assert all(0 <= percent <= 100 for percent in use())

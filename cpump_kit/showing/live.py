@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..machine import core_use
+from ..machine import CoreUse
 from ..notebook import Shown
 from ..style import count, duration, number, percent
 from . import live_page, panel
@@ -38,10 +38,10 @@ class RunView:
         self._latest: list[float] = []
         self._stride, self._looks = 1, 0
         self._where: str | None = None
-        core_use()  # what comes next is measured from now on
+        self._core_use = CoreUse()
 
     def look(self) -> None:
-        use = core_use()
+        use = self._core_use()
         self._looks += 1
         if self._looks % self._stride == 0 or not self._cores:
             self._cores.append((self._run.seconds, use))
