@@ -13,6 +13,7 @@ import psutil
 import pytest
 import torch
 import yaml
+from test_every_start import free_port
 from torch.distributed.run import get_args_parser
 
 import cpump_kit as cp
@@ -118,6 +119,41 @@ def test_a_file_that_was_cut_while_it_was_written_does_no_harm(uninterrupted, tm
     (tmp_path / "kept.pt.new").write_bytes(b"the first half of a checkp")
     cp.launch(SCRIPTS / "elastic.py", 2, threads=1, show=False, checkpoint=str(checkpoint), **TRAINING).wait()
     assert equal(torch.load(checkpoint), uninterrupted[1]) and not (tmp_path / "kept.pt.new").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="torchrun restarts workers with POSIX signals")
+def test_a_job_goes_on_without_a_host_that_is_gone(tmp_path):
+    checkpoint, said, both = tmp_path / "kept.pt", [], threading.Event()
+    training = [*OPTIONS[:-1], 30, "--checkpoint", checkpoint]  # `--epochs` comes last
+    patience = "last_call_timeout=5,keep_alive_interval=1,keep_alive_max_attempt=3"  # seconds; by default much longer
+    meeting = f"127.0.0.1:{free_port()}"
+
+    def read(agent):
+        for line in agent.stdout:
+            said.append(line)
+            if len(set(re.findall(r"rank (\d) of 2 ", "".join(said)))) == 2 and "epoch 3 " in line:
+                both.set()
+
+    with ExitStack() as ended:
+        hosts, readers = [], []
+        for is_host in (1, 0):
+            hosts.append(ended.enter_context(torchrun(
+                "--nnodes", "1:2", "--nproc-per-node", 1, "--max-restarts", 3, "--rdzv-backend", "c10d", "--rdzv-id",
+                "elastic", "--rdzv-endpoint", meeting, "--rdzv-conf", f"is_host={is_host},{patience}",
+                "--local-addr", "127.0.0.1", SCRIPTS / "elastic.py", *training, **LOOPBACK,
+                TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")))
+            readers.append(threading.Thread(target=read, args=hosts[-1:]))
+            readers[-1].start()
+        assert both.wait(TIME), "".join(said)
+        gone = psutil.Process(hosts[1].pid)
+        for process in [gone, *gone.children(recursive=True)]:
+            process.kill()
+        assert hosts[0].wait(TIME) == 0, "".join(said)
+        for reader in readers:
+            reader.join()
+    begun = re.findall(r"rank 0 of 1 is process \d+ and begins with epoch (\d+)", "".join(said))
+    assert begun and int(begun[-1]) >= 3, "".join(said)
+    assert torch.load(checkpoint)["epoch"] == 30
 
 
 # Two hosts: namespaces with a network stack and an address each, joined by a virtual cable.
