@@ -49,7 +49,7 @@ def as_numbers(numbers: dict) -> dict[str, float]:
 class Buffer:
     """Collects a worker's reports and sends them in batches, so that the training loop never waits for a pipe."""
 
-    def __init__(self, send: Callable[[Reports], None], every: float = 0.05):
+    def __init__(self, send: Callable[[Reports], None], every: float = 0.1):
         self._send, self._every = send, every
         self._notes: list[tuple[float, dict[str, float]]] = []
         self._step, self._total = 0, None
