@@ -37,12 +37,15 @@ def listen(listener: Callable[[dict], None] | None) -> None:
 def as_numbers(numbers: dict) -> dict[str, float]:
     """The reported values as floats; TypeError names the value that is none."""
     for name, value in numbers.items():
-        if type(value) is not float:
+        kind = type(value)
+        if kind is int:  # each microsecond counts: short steps come by the thousands in a second
+            numbers[name] = float(value)
+        elif kind is not float:
             try:
                 numbers[name] = float(value.detach() if hasattr(value, "detach") else value)
             except (TypeError, ValueError, RuntimeError):
-                kind = type(value).__name__
-                raise TypeError(f"report({name}=...) takes a number or a tensor of one element, not {kind}") from None
+                raise TypeError(f"report({name}=...) takes a number or a tensor of one element, "
+                                f"not {kind.__name__}") from None
     return numbers
 
 
@@ -76,20 +79,20 @@ class Buffer:
             # One assignment, which no other thread can split: what comes later lands in the new list.
             notes, self._notes = self._notes, []
             while notes:
-                names = tuple(name for name in notes[0][1] if name != "total")
-                same = 0
-                while same < len(notes) and tuple(n for n in notes[same][1] if n != "total") == names:
-                    self._total = notes[same][1].get("total", self._total)
+                names, same = notes[0][1].keys(), 1
+                while same < len(notes) and notes[same][1].keys() == names:
                     same += 1
-                self._send_batch(names, notes[:same])
+                self._send_batch([name for name in names if name != "total"], notes[:same])
                 notes = notes[same:]
 
-    def _send_batch(self, names: tuple[str, ...], notes: list) -> None:
+    def _send_batch(self, names: list[str], notes: list) -> None:
+        """Send notes that have the same names."""
+        self._total = notes[-1][1].get("total", self._total)
         if not names:  # only a total
             self._send(Reports(self._step, (), array("d"), (), self._total))
             return
         columns = tuple(array("d", [numbers[name] for _, numbers in notes]) for name in names)
-        self._send(Reports(self._step, names, array("d", [time for time, _ in notes]), columns, self._total))
+        self._send(Reports(self._step, tuple(names), array("d", [time for time, _ in notes]), columns, self._total))
         self._step += len(notes)
 
 
